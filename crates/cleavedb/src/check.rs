@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
 use crate::read::{self, Heats};
+use crate::snapshot::HeldBy;
 use crate::state::ReadState;
 
 /// What a check has read, and the problems that it found.
@@ -82,7 +83,7 @@ impl CheckProgress {
 /// Checks the whole database in its current state.
 pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let held = engine.snapshots.take(|| engine.commit.visible());
+    let held = engine.snapshots.take(HeldBy::Check, || engine.commit.visible());
     // Under the manifest's lock the read state and the table of value files match.
     let (state, live, hot) = {
         let manifest = engine.manifest.lock();

@@ -25,7 +25,7 @@ use crate::item::Item;
 use crate::pending_writes::PendingWrites;
 use crate::read;
 use crate::recent_writes::ReadSet;
-use crate::snapshot::HeldSnapshot;
+use crate::snapshot::{HeldBy, HeldSnapshot};
 
 use self::moment::Moment;
 use self::values::{CursorEntry, ReadAhead};
@@ -120,7 +120,7 @@ impl Cursor {
     ) -> Self {
         // The snapshot first, then the read state: later changes of the read state may drop
         // versions, but this one has all versions of the snapshot.
-        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let now = || Arc::new(engine.snapshots.take(HeldBy::Cursor, || engine.commit.visible()));
         let held = snapshot.or_else(|| refused.is_none().then(now));
         let seq = held.as_ref().map_or(0, |held| held.seq);
         let state = Own::new(engine.state.load_full());

@@ -9,6 +9,8 @@ mod keyspace;
 mod range_tombstone_tests;
 #[cfg(test)]
 mod batch_tests;
+#[cfg(test)]
+mod range_work_tests;
 
 use std::ops::Deref;
 use std::path::Path;

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
-use crate::snapshot::HeldSnapshot;
+use crate::snapshot::{HeldBy, HeldSnapshot};
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
 /// what it sees until the last clone is dropped, or until [`crate::Db::close_now`].
@@ -37,7 +37,8 @@ impl Snapshot {
         keyspace: Arc<CatalogEntry>,
         handle: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let take =
+            |()| Arc::new(engine.snapshots.take(HeldBy::Snapshot, || engine.commit.visible()));
         let held = engine.gate.check_open().ok().map(take);
         Self { held, keyspace, engine, handle }
     }

@@ -23,6 +23,7 @@ mod model;
 mod modelled;
 mod read_only;
 mod record_cache;
+mod range_collection;
 mod range_sizes;
 mod regressions;
 mod salvage;

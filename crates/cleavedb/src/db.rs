@@ -4,6 +4,7 @@ mod builder;
 mod read_only;
 mod transactions;
 mod checkpoints;
+mod destruction;
 mod keyspace;
 #[cfg(test)]
 mod range_tombstone_tests;

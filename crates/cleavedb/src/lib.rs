@@ -77,6 +77,7 @@ mod range_size;
 mod check;
 mod replay;
 mod directories;
+mod destroy;
 mod recovery;
 mod session;
 mod hot_load;
@@ -117,6 +118,7 @@ pub use cleavedb_values::{
 };
 pub use cursor::Cursor;
 pub use db::{Builder, Db, Keyspace};
+pub use destroy::DestroyReport;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use item::Item;

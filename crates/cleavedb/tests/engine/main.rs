@@ -8,6 +8,7 @@ mod corruption;
 mod crash;
 mod create;
 mod cursor;
+mod destroy;
 mod dump;
 mod exhaustive;
 mod extremes;

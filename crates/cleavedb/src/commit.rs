@@ -372,7 +372,7 @@ impl Commit {
 
     /// Writes all of the log to its files, and overwrites the window with zeros.
     pub(crate) fn wipe_window(&self, storage: &dyn Storage) -> Result<()> {
-        let mut append = self.append.lock();
+        let mut append = self.open_append()?;
         self.drain_all(&mut append)?;
         self.log.wipe_window(storage, &append.appender)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Result, ValuePointer};
 use cleavedb_storage::log::LogReader;
@@ -55,7 +56,7 @@ impl<'e> Search<'e> {
         }
         match header.kind {
             RecordKind::Separated | RecordKind::Tag => Ok(!self.is_needed(record, key, pointer)?),
-            _ => Ok(true),
+            _ => Ok(!planted(Bug::DeadMarksOverlooked)),
         }
     }
 
@@ -77,6 +78,7 @@ impl<'e> Search<'e> {
     }
 
     fn extent_has_dead(&self, extent: &Extent) -> Result<bool> {
+        self.engine.check_open()?;
         let handle = self.state.segments.extent(extent.place)?.clone();
         let mut found = false;
         ExtentReader::new(handle).scan(|record, pointer| {
@@ -94,6 +96,7 @@ impl<'e> Search<'e> {
         let mut reader = LogReader::new(file, None, identity, facts.base, 0, Some(len))?;
         reader.header().map_err(failed)?;
         while let Some((offset, record)) = reader.next_record().map_err(failed)? {
+            self.engine.check_open()?;
             let pointer =
                 ValuePointer { file: number, offset, len: record.header.record_len() as u32 };
             if self.is_dead(&record, pointer)? {

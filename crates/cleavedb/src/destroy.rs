@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{FileKind, Lock, Name, RemoveMode, Storage};
 
@@ -48,6 +49,15 @@ enum Phase {
 
 const PHASES: [Phase; 5] =
     [Phase::Manifest, Phase::Data, Phase::Stamps, Phase::Current, Phase::Lock];
+
+/// The phases in their order, or in that of a planted mistake.
+fn phases() -> [Phase; 5] {
+    let mut phases = PHASES;
+    if planted(Bug::DataBeforeManifest) {
+        phases.swap(0, 1);
+    }
+    phases
+}
 
 fn phase_of(kind: FileKind) -> Phase {
     match kind {
@@ -90,7 +100,7 @@ pub(crate) fn destroy(
         }
     }
     let mut report = DestroyReport::default();
-    for phase in PHASES {
+    for phase in phases() {
         for place in &places {
             remove(place, phase, &mut report).map_err(|e| e.with("path", place.path.display()))?;
         }

@@ -46,7 +46,7 @@ fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> 
 /// files before is needed to replay it.
 pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<()> {
     let newest = {
-        let mut append = engine.commit.append();
+        let mut append = engine.commit.open_append()?;
         // In this order: the MemTable ends in the new file, where the replay head will be.
         log_files::rotate_log(engine, &mut append)?;
         memtables::rotate_memtable(engine, &mut append);

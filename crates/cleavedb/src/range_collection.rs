@@ -22,6 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
@@ -78,14 +79,21 @@ pub(crate) fn collect_range(engine: &Engine, bounds: &Bounds) -> Result<()> {
         let what = "deleted values stay in the hot store, since other writes move them; call again";
         return Err(Error::new(ErrorKind::Held, what));
     }
-    engine.commit.wipe_window(&*engine.storage)?;
-    begin_manifest(engine)?;
+    if !planted(Bug::WindowKept) {
+        engine.commit.wipe_window(&*engine.storage)?;
+    }
+    if !planted(Bug::OldEditsKept) {
+        begin_manifest(engine)?;
+    }
     wait_for_removal(engine)
 }
 
 /// Fails if a reader may see what was there before `upto`.
 fn check_readers(engine: &Engine, upto: u64) -> Result<()> {
-    let Some(holders) = engine.snapshots.older_than(upto) else { return Ok(()) };
+    let holders = engine.snapshots.older_than(upto);
+    let Some(holders) = holders.filter(|_| !planted(Bug::OldReadersOverlooked)) else {
+        return Ok(());
+    };
     let what = "readers that began before the last writes may still see what was deleted; drop them \
                 and call again";
     Err(Error::new(ErrorKind::Held, what).with("held by", holders))
@@ -158,6 +166,8 @@ fn collect(engine: &Engine, wanted: &WantedGone) -> Result<()> {
 /// Continues the manifest in a new file, which has only what is live.
 fn begin_manifest(engine: &Engine) -> Result<()> {
     let mut manifest = engine.manifest.lock();
+    // Under the lock: the edit of a close must be the last.
+    engine.check_open()?;
     manifest.begin_anew();
     engine.commit_edit(&mut manifest, &Edit::default())
 }

@@ -95,6 +95,19 @@ pub enum Command {
     },
     /// Print the number of keys; values are not read
     Count {
+        /// Which keys, and how
+        #[command(flatten)]
+        args: CountArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Show about how many keys there are and what they take, without reading them
+    ///
+    /// Estimated from a few blocks of the index, so that it takes no time, however much there is:
+    /// within a factor of two or so; versions that were overwritten count until they are
+    /// compacted away. Of a range without keys it is exactly nothing.
+    Size {
         /// Which keys
         #[command(flatten)]
         bounds: BoundArgs,
@@ -192,10 +205,35 @@ pub enum Command {
     /// Free the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait for
-    /// it.
-    Collect,
-    /// Merge all tables of the index into one level, now
-    Compact,
+    /// it. With a range, or --keyspace, it does more for less: what was deleted or overwritten
+    /// there, keys and values, is then in no file of the database any more, and no crash brings it
+    /// back, as laws on personal data may ask for. Copies and checkpoints keep what they have.
+    Collect {
+        /// Which keys; all by default
+        #[command(flatten)]
+        bounds: BoundArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Merge the tables of the index into one level, now: all, or those of a range
+    Compact {
+        /// Which keys; all by default
+        #[command(flatten)]
+        bounds: BoundArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Remove the database, on all of its disks, for good
+    ///
+    /// Asks before, or needs --yes where nobody can be asked. The directories stay, and so do files
+    /// in them that are not CleaveDB's, which are listed. If it is stopped, run it again.
+    Destroy {
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Measure: workloads on one preset, or a suite on every preset and peer, with a report
     ///
     /// A command of the program `cleave-bench`, which is run with the same arguments: it is looked
@@ -255,6 +293,9 @@ pub enum KeyspaceCommand {
     Drop {
         /// Its name
         name: String,
+        /// Do not end before its keys and values have left every file of the database
+        #[arg(long)]
+        collect: bool,
     },
 }
 
@@ -343,6 +384,24 @@ pub struct BoundArgs {
     /// Only keys that begin with these bytes
     #[arg(long, value_name = "BYTES")]
     pub prefix: Option<OsString>,
+}
+
+/// The keys to count, and how.
+#[derive(Args, Debug)]
+pub struct CountArgs {
+    /// The range of keys.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
+    /// Estimate it, from a few blocks of the index: see `size`
+    #[arg(long)]
+    pub approximate: bool,
+}
+
+impl BoundArgs {
+    /// Whether they leave out any key.
+    pub fn are_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.prefix.is_some()
+    }
 }
 
 /// The keys to list, and the form of the list.

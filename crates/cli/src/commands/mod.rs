@@ -5,6 +5,7 @@ mod put;
 mod del;
 mod scan;
 mod count;
+mod size;
 mod stats;
 mod shell;
 mod keyspace;
@@ -16,6 +17,7 @@ mod repair;
 mod dump;
 mod collect;
 mod compact;
+mod destroy;
 mod tour;
 
 use clap::CommandFactory;
@@ -46,7 +48,8 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         }
         Command::Del { args, within } => del::run(&args, &within, global, console),
         Command::Scan { args, within } => scan::run(&args, &within, global, console),
-        Command::Count { bounds, within } => count::run(&bounds, &within, global, console),
+        Command::Count { args, within } => count::run(&args, &within, global, console),
+        Command::Size { bounds, within } => size::run(&bounds, &within, global, console),
         Command::Keyspace(command) => keyspace::run(&command, global, console),
         Command::Shell { args, within } => shell::run(&args, &within, global, console),
         Command::Completions { shell } => manual::complete(shell, Arguments::command(), console),
@@ -61,8 +64,9 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),
-        Command::Collect => collect::run(global, console),
-        Command::Compact => compact::run(global, console),
+        Command::Collect { bounds, within } => collect::run(&bounds, &within, global, console),
+        Command::Compact { bounds, within } => compact::run(&bounds, &within, global, console),
+        Command::Destroy { yes } => destroy::run(yes, global, console),
         Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),
         Command::Bench(_) | Command::Trace(_) | Command::Tune(_) => {
             door::pass().map(|never| match never {})

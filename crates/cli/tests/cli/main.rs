@@ -9,6 +9,7 @@ mod care;
 mod checkpoint;
 mod failures;
 mod losses;
+mod ranges;
 mod read_only;
 mod dump;
 mod interchange;

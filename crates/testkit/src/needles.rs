@@ -3,9 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cleavedb::{Db, Durability, Keyspace, WriteBatch};
+use cleavedb::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
 use cleavedb_storage::Name;
 use cleavedb_storage_sim::sim::{Image, Rng};
+
+use crate::disks::Disks;
+use crate::session::open_all;
+use crate::setup::Setup;
 
 /// What each needle begins with, and the digits behind it.
 const MARK: &[u8] = b"NDL";
@@ -14,6 +18,9 @@ const DIGITS: usize = 12;
 /// Keys of each keyspace, and those in the range that is collected.
 const KEYS: usize = 240;
 const RANGE: std::ops::Range<usize> = 80..160;
+
+/// Operations before the range is collected.
+pub const WRITES: usize = 900;
 
 /// Names of the keyspaces besides the default one.
 const NAMES: [&str; 2] = ["other", "dropped"];
@@ -215,4 +222,83 @@ impl Needles {
         let report = db.verify().unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
+}
+
+/// A collection of the range fails, and names `what` holds it.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn an_old_reader_is_named(db: &Db, what: &str) {
+    let error = db.collect_range(ENDS).expect_err("an older reader may see what was deleted");
+    assert_eq!(error.kind(), ErrorKind::Held, "{error}");
+    let holder = error.fact("held by").unwrap_or_default();
+    assert!(holder.contains(what), "{error}");
+}
+
+/// Fails if a needle that is gone is in a file of `disks`.
+///
+/// # Panics
+/// Then.
+#[track_caller]
+pub fn no_needle(needles: &Needles, disks: &Disks, what: &str) {
+    if let Err(found) = needles.are_gone_from_images(&disks.images()) {
+        let first = &found[..found.len().min(5)];
+        panic!("{what}: {} needles are left, such as {first:?}", found.len());
+    }
+}
+
+/// Deletes, overwrites and drops, and collects the range and the dropped keyspace.
+///
+/// # Panics
+/// If a call fails.
+pub fn collect_all(needles: &mut Needles, db: &Db, disks: &Disks) {
+    needles.delete_most(db);
+    let dropped = needles.drop_one(db);
+    assert!(needles.are_gone_from_images(&disks.images()).is_err(), "there is no work to do");
+    db.collect_range(ENDS).unwrap();
+    db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
+    dropped.collect_range(..).unwrap();
+}
+
+/// A store with work of a seed in which the range was collected.
+///
+/// # Panics
+/// If something that was deleted is left, or anything else is not.
+pub fn nothing_is_left(setup: &Setup, seed: u64) {
+    let mut needles = Needles::new(seed);
+    let disks = Disks::forgetful(setup);
+    let db = open_all(&disks.storages(), setup).unwrap();
+    needles.work(&db, WRITES);
+    assert!(needles.gone() > 50);
+    collect_all(&mut needles, &db, &disks);
+    let what = format!("{setup}, seed {seed}");
+    no_needle(&needles, &disks, &what);
+    needles.check(&db);
+    let disks = disks.kill();
+    drop(db);
+    let db = open_all(&disks.storages(), setup).unwrap();
+    no_needle(&needles, &disks, &format!("{what}, killed"));
+    needles.check(&db);
+    db.close().unwrap();
+    no_needle(&needles, &disks, &format!("{what}, closed"));
+}
+
+/// Keys whose deletes lie in the log among living values of others leave with them.
+///
+/// # Panics
+/// If they do not.
+pub fn deletes_leave_too(setup: &Setup, seed: u64) {
+    let mut needles = Needles::new(seed);
+    let disks = Disks::forgetful(setup);
+    let db = open_all(&disks.storages(), setup).unwrap();
+    RANGE.for_each(|number| needles.put(&db, number));
+    db.collect().unwrap();
+    for number in RANGE {
+        needles.delete(&db, number);
+        needles.put(&db, number - RANGE.start);
+    }
+    db.collect_range(ENDS).unwrap();
+    no_needle(&needles, &disks, &setup.name);
+    needles.check(&db);
 }

@@ -4,64 +4,13 @@
 use std::fs;
 
 use cleavedb::{Db, ErrorKind, Options, Volume};
-use cleavedb_storage::{FileKind, Storage};
-use cleavedb_storage_sim::sim::PowerLoss;
-use cleavedb_testkit::disks::volume_of;
-use cleavedb_testkit::{Churn, Disks, Setup, session};
-
-fn destroy(disks: &Disks) -> cleavedb::Result<cleavedb::DestroyReport> {
-    let storages = disks.storages();
-    Db::destroy_beside(storages[0].clone(), |path| volume_of(&storages, path))
-}
-
-/// Files of all disks, but for those that only say that a directory is in use.
-fn files(disks: &Disks) -> Vec<FileKind> {
-    let all = disks.sims().iter().flat_map(|sim| sim.list().unwrap());
-    all.map(|(name, _)| name.kind()).filter(|kind| *kind != FileKind::Lock).collect()
-}
-
-fn setups() -> Vec<Setup> {
-    Setup::designs().into_iter().chain(Setup::two_disks()).collect()
-}
+use cleavedb_testkit::Setup;
+use cleavedb_testkit::destroyed::destroyed_at_any_crash;
 
 #[test]
 fn whatever_the_crash_it_is_whole_or_can_be_destroyed() {
-    for setup in &setups() {
-        let disks = Disks::new(setup);
-        let mut churn = Churn::new(5).over(40);
-        let db = session::open_all(&disks.storages(), setup).unwrap();
-        churn.write(&db, 150);
-        db.sync().unwrap();
-        let disks = disks.kill();
-        drop(db);
-        let before = disks.time();
-        let report = destroy(&disks).unwrap();
-        assert!(report.files > 3 && report.foreign.is_empty() && files(&disks).is_empty());
-        let mut replay = disks.replay();
-        for time in before..=disks.time() {
-            replay.advance(time);
-            let losses = PowerLoss { states_max: 12, seed: time as u64, ..PowerLoss::default() };
-            let images = replay.power_loss(&losses).into_iter().chain([replay.process_kill()]);
-            for images in images {
-                let left = Disks::from_images(&images, setup);
-                let options = Options { create_if_missing: false, ..setup.options.clone() };
-                let only = Setup { options, ..setup.clone() };
-                match session::open_all(&left.storages(), &only) {
-                    Ok(db) => {
-                        churn.check(&db);
-                        db.close().unwrap();
-                    }
-                    Err(e) => assert_ne!(e.kind(), ErrorKind::Io, "{setup}: {e}"),
-                }
-                match destroy(&left) {
-                    Ok(_) => {}
-                    Err(e) => assert_eq!(e.kind(), ErrorKind::NotADatabase, "{setup}: {e}"),
-                }
-                assert!(files(&left).is_empty(), "{setup}, {time}: {:?}", files(&left));
-                let db = session::open_all(&left.storages(), setup).unwrap();
-                assert!(db.range(..).next().is_none(), "{setup}: it is a new one");
-            }
-        }
+    for setup in Setup::designs().iter().chain(&Setup::two_disks()) {
+        (0..2).for_each(|seed| destroyed_at_any_crash(setup, seed));
     }
 }
 

@@ -6,54 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options};
 use cleavedb_storage_sim::sim::PowerLoss;
-use cleavedb_testkit::needles::ENDS;
+use cleavedb_testkit::needles::{
+    ENDS, WRITES, an_old_reader_is_named, collect_all, deletes_leave_too, no_needle,
+    nothing_is_left,
+};
 use cleavedb_testkit::{Disks, Needles, Setup, session};
-
-/// Operations before the range is collected.
-const WRITES: usize = 900;
-
-#[track_caller]
-fn no_needle(needles: &Needles, disks: &Disks, what: &str) {
-    if let Err(found) = needles.are_gone_from_images(&disks.images()) {
-        let first = &found[..found.len().min(5)];
-        panic!("{what}: {} needles are left, such as {first:?}", found.len());
-    }
-}
-
-fn collect_all(needles: &mut Needles, db: &Db, disks: &Disks) {
-    needles.delete_most(db);
-    let dropped = needles.drop_one(db);
-    assert!(needles.are_gone_from_images(&disks.images()).is_err(), "there is no work to do");
-    db.collect_range(ENDS).unwrap();
-    db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
-    dropped.collect_range(..).unwrap();
-}
-
-/// A store with work of a seed in which the range was collected.
-pub(crate) fn nothing_is_left(setup: &Setup, seed: u64) {
-    let mut needles = Needles::new(seed);
-    let disks = Disks::forgetful(setup);
-    let db = session::open_all(&disks.storages(), setup).unwrap();
-    needles.work(&db, WRITES);
-    assert!(needles.gone() > 50);
-    collect_all(&mut needles, &db, &disks);
-    let what = format!("{setup}, seed {seed}");
-    no_needle(&needles, &disks, &what);
-    needles.check(&db);
-    let disks = disks.kill();
-    drop(db);
-    let db = session::open_all(&disks.storages(), setup).unwrap();
-    no_needle(&needles, &disks, &format!("{what}, killed"));
-    needles.check(&db);
-    db.close().unwrap();
-    no_needle(&needles, &disks, &format!("{what}, closed"));
-}
 
 #[test]
 fn what_was_deleted_is_in_no_file_under_every_setup() {
     for setup in &Setup::all() {
         (0..2).for_each(|seed| nothing_is_left(setup, seed));
     }
+}
+
+#[test]
+fn deletes_among_living_values_leave_too() {
+    Setup::all().iter().for_each(|setup| deletes_leave_too(setup, 1));
 }
 
 #[test]
@@ -84,12 +52,7 @@ fn readers_are_waited_for_by_the_caller() {
         let disks = Disks::forgetful(setup);
         let db = session::open_all(&disks.storages(), setup).unwrap();
         needles.work(&db, WRITES);
-        let refused = |what: &str| {
-            let error = db.collect_range(ENDS).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Held, "{setup}: {error}");
-            let holder = error.fact("held by").unwrap_or_default();
-            assert!(holder.contains(what), "{setup}: {error}");
-        };
+        let refused = |what: &str| an_old_reader_is_named(&db, what);
         let snapshot = db.snapshot();
         needles.delete_most(&db);
         refused("1 snapshots or transactions");

@@ -17,7 +17,7 @@ pub enum Bug {
     DeadMarksOverlooked,
     /// A collection of a range overlooks tables that have something dead on their last level.
     DirtyTablesKept,
-    /// A collection of a range does not ask who may still read what was deleted.
+    /// A collection of a range overlooks snapshots that see what was deleted.
     OldReadersOverlooked,
     /// A destroyed database loses its data before its manifest.
     DataBeforeManifest,

@@ -1,9 +1,9 @@
 //! Finds the files and extents with records of a range of keys that are not needed any more.
 //!
 //! Groups by ranges of keys are looked through only if they meet the range. Log files, segments and
-//! groups by hashes have no range of keys: all of them are looked through, of groups the key blocks,
-//! where they have some, and of files everything. A record is needed if it is the value of its key,
-//! as the index has it; deletes, short values and markers of the store itself never are.
+//! groups by hashes have no range of keys: all of them are looked through; of groups the key
+//! blocks, where they have some, and of files everything. A record is needed if it is the value of
+//! its key, as the index has it; deletes, short values and markers of the store itself never are.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Result, ValuePoint
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
 use cleavedb_values::groups::{Extent, ExtentReader, Group};
-use cleavedb_values::{GroupId, GroupTable, Partition, ValueFileMeta};
+use cleavedb_values::{GroupId, ValueFileMeta};
 
 use crate::bounds::Bounds;
 use crate::engine::Engine;
@@ -111,21 +111,6 @@ impl<'e> Search<'e> {
     }
 }
 
-/// Whether a group of `table` may have keys of a range.
-fn meets(table: &GroupTable, id: GroupId, group: &Group, bounds: &Bounds) -> bool {
-    let partition = table.partition();
-    if partition == Partition::Hash || group.bound.is_empty() {
-        return true;
-    }
-    // The token of a key that is too short for one says nothing.
-    let token = |key: &[u8]| match partition.token(key) {
-        token if token.is_empty() => key.to_vec(),
-        token => token.to_vec(),
-    };
-    let end = table.end_of(id);
-    group.bound <= token(&bounds.upper) && end.is_none_or(|end| *end > *token(&bounds.lower))
-}
-
 /// The log files, segments and extents of groups with dead records of a range, and all extents of
 /// files that cannot be punched.
 pub(crate) fn in_value_files(engine: &Engine, bounds: &Bounds) -> Result<WantedGone> {
@@ -137,7 +122,11 @@ pub(crate) fn in_value_files(engine: &Engine, bounds: &Bounds) -> Result<WantedG
         }
     }
     let groups = &live.groups;
-    for (id, _) in groups.groups().filter(|(id, group)| meets(groups, *id, group, bounds)) {
+    let range = (&bounds.lower[..], &bounds.upper[..]);
+    let meets = |(id, group): &(GroupId, &Group)| {
+        groups.partition().meets((&group.bound, groups.end_of(*id)), range)
+    };
+    for (id, _) in groups.groups().filter(meets) {
         for extent in groups.extents_of(id) {
             if search.extent_has_dead(extent)? {
                 found.extents.insert(extent.place);

@@ -32,8 +32,8 @@ pub(crate) struct Damaged {
     pub(crate) last: Option<Error>,
 }
 
-/// Files and extents that callers want gone, with what they hold of deleted keys. Numbers and places
-/// are never used again, so that those that went do no harm here.
+/// Files and extents that callers want gone, with what they hold of deleted keys. Numbers and
+/// places are never used again, so that those that went do no harm here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WantedGone {
     pub(crate) files: BTreeSet<FileNumber>,

@@ -26,7 +26,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
+use cleavedb_storage::{Access, Hole, Mode, Name, Storage};
 use cleavedb_values::GroupId;
 
 use crate::bounds::Bounds;
@@ -94,8 +94,8 @@ fn check_readers(engine: &Engine, upto: u64) -> Result<()> {
     let Some(holders) = holders.filter(|_| !planted(Bug::OldReadersOverlooked)) else {
         return Ok(());
     };
-    let what = "readers that began before the last writes may still see what was deleted; drop them \
-                and call again";
+    let what = "readers that began before the last writes may still see what was deleted; drop \
+                them and call again";
     Err(Error::new(ErrorKind::Held, what).with("held by", holders))
 }
 
@@ -147,19 +147,26 @@ fn collect(engine: &Engine, wanted: &WantedGone) -> Result<()> {
         if left.is_empty() {
             return Ok(());
         }
-        let jobs = engine.jobs.lock();
-        let damaged = &jobs.damaged;
-        let is_damaged = left.files.iter().any(|file| damaged.files.contains(file))
-            || !damaged.groups.is_empty();
-        if let (true, Some(error)) = (is_damaged, &damaged.last) {
-            return Err(error.clone());
-        }
-        drop(jobs);
+        check_sound(engine, &left)?;
         if left != before {
             looks = 0;
         }
         before = left;
         wait_for_jobs(engine, &mut looks)?;
+    }
+}
+
+/// Fails if one of `wanted` cannot be collected, since it is damaged.
+fn check_sound(engine: &Engine, wanted: &WantedGone) -> Result<()> {
+    let groups = engine.manifest.lock().live().groups.clone();
+    let jobs = engine.jobs.lock();
+    let damaged = &jobs.damaged;
+    let mut extents = groups.extents().filter(|extent| wanted.extents.contains(&extent.place));
+    let is_damaged = wanted.files.iter().any(|file| damaged.files.contains(file))
+        || extents.any(|extent| damaged.groups.contains(&extent.group));
+    match &damaged.last {
+        Some(error) if is_damaged => Err(error.clone()),
+        _ => Ok(()),
     }
 }
 
@@ -212,13 +219,13 @@ fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
     let live = manifest.live();
     let tables: BTreeSet<FileNumber> =
         live.version.tables().map(|(_, table)| table.number()).collect();
-    let is_live = |name: &Name| match name.kind() {
-        FileKind::Table => tables.contains(&name.number()),
-        FileKind::Log | FileKind::Segment | FileKind::Group => {
-            live.value_files.get(name.number()).is_some()
-        }
-        FileKind::Manifest => *name == manifest.name(),
-        _ => true,
+    // Numbers are unique among all kinds; files without one are always live.
+    let is_live = |name: &Name| {
+        let number = name.number();
+        number == FileNumber(0)
+            || tables.contains(&number)
+            || live.value_files.get(number).is_some()
+            || *name == manifest.name()
     };
     let dropped = listed.into_iter().map(|(name, _)| name);
     Ok(dropped.filter(|name| name.number() < horizon && !is_live(name)).collect())

@@ -14,8 +14,7 @@ use crate::jobs::{Begin, compaction};
 use crate::scheduler;
 use crate::space::sizes;
 
-/// Looks at which nothing was to be done, in a row, before a caller gets the error that it waits in
-/// vain.
+/// Looks in a row that find no job, before a caller gets the error that it is stalled.
 const LOOKS: usize = 100;
 
 /// Brings what tables have of a range up to sequence number `upto` to one level, without what no

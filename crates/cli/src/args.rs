@@ -227,8 +227,9 @@ pub enum Command {
     },
     /// Remove the database, on all of its disks, for good
     ///
-    /// Asks before, or needs --yes where nobody can be asked. The directories stay, and so do files
-    /// in them that are not CleaveDB's, which are listed. If it is stopped, run it again.
+    /// Asks before, or needs --yes where standard input is no terminal. The directories stay, and
+    /// so do files in them that are not CleaveDB's, which are listed. If it is stopped, run it
+    /// again.
     Destroy {
         /// Do not ask
         #[arg(short, long)]

@@ -43,7 +43,7 @@ fn no_loss_of_power_brings_it_back() {
     }
 }
 
-/// Whoever may still read what was deleted is named, before anything is done; a reader of the
+/// Readers that may still see what was deleted are named, before anything is done; a reader of the
 /// present may hold files that were dropped meanwhile.
 #[test]
 fn readers_are_waited_for_by_the_caller() {

@@ -9,9 +9,10 @@ use crate::range_size::{RangeSize, approximate_size};
 use crate::{maintenance, range_work};
 
 impl Keyspace {
-    /// Merges what tables have of a range into one level, which drops entries that no snapshot sees,
-    /// as [`crate::Db::compact`] does for all. It takes the tables that meet the range on each
-    /// level, those below that they overlap, and the part of level 0 that shares keys with them.
+    /// Merges what tables have of a range into one level, which drops entries that no snapshot
+    /// sees, as [`crate::Db::compact`] does for all. It takes the tables that meet the range on
+    /// each level, those below that they overlap, and the part of level 0 that shares keys with
+    /// them.
     ///
     /// Fails with [`crate::ErrorKind::NoSpace`] if there is no room for that, and with
     /// [`crate::ErrorKind::Corruption`] if one of the tables is damaged.

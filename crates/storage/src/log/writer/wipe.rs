@@ -26,16 +26,16 @@ impl Log {
     }
 
     /// The parts of the window that the log has been in, as places in it.
-    fn used_parts(&self, appender: &Appender) -> Vec<Range<u64>> {
+    fn used_parts(&self, appender: &Appender) -> [Range<u64>; 3] {
         let (len, first) = (self.buffer.len(), self.first.load(Ordering::Relaxed));
         if appender.next - first >= len {
-            return vec![0..len];
+            return [0..len, 0..0, 0..0];
         }
         let (from, to) = (first % len, appender.next % len);
         let outgrown = 0..self.outgrown.load(Ordering::Relaxed);
         match from <= to {
-            true => vec![outgrown, from..to],
-            false => vec![outgrown, 0..to, from..len],
+            true => [outgrown, from..to, 0..0],
+            false => [outgrown, 0..to, from..len],
         }
     }
 }

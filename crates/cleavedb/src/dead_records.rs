@@ -43,7 +43,7 @@ impl<'e> Search<'e> {
     fn is_dead(&self, record: &Record<'_>, pointer: ValuePointer) -> Result<bool> {
         let header = &record.header;
         let is_marker = !header.kind.is_operation() && header.kind != RecordKind::Tag;
-        if is_marker || header.keyspace != self.bounds.keyspace {
+        if is_marker {
             return Ok(false);
         }
         let key = EncodedKey::new(header.keyspace, record.key);

@@ -48,9 +48,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that are read, or overwritten, at once.
 const PIECE: u64 = 64 << 10;
 
-/// Removes what was deleted or overwritten before the call, of the range, from all files.
-pub(crate) fn collect_range(engine: &Engine, bounds: &Bounds) -> Result<()> {
-    if bounds.lower >= bounds.upper {
+/// Removes what was deleted or overwritten before the call, of the ranges, from all files.
+pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
+    if ranges.iter().all(|bounds| bounds.lower >= bounds.upper) {
         return Ok(());
     }
     let upto = engine.commit.visible();
@@ -61,24 +61,7 @@ pub(crate) fn collect_range(engine: &Engine, bounds: &Bounds) -> Result<()> {
     while engine.jobs.lock().constraints.pinned_above.is_some() {
         wait_for_jobs(engine, &mut looks)?;
     }
-    let mut clean = false;
-    for _ in 0..PASSES_MAX {
-        evacuate(engine, bounds)?;
-        compact_range(engine, bounds, upto)?;
-        let wanted = dead_records::in_value_files(engine, bounds)?;
-        let none = wanted.is_empty();
-        while_wanted(engine, &wanted, || collect(engine, &wanted))?;
-        // Only evacuations move what is dead to other places.
-        clean =
-            engine.hot.is_none() || none && dead_records::in_hot_store(engine, bounds)?.is_empty();
-        if clean {
-            break;
-        }
-    }
-    if !clean {
-        let what = "deleted values stay in the hot store, since other writes move them; call again";
-        return Err(Error::new(ErrorKind::Held, what));
-    }
+    ranges.iter().try_for_each(|bounds| clean(engine, bounds, upto))?;
     if !planted(Bug::WindowKept) {
         engine.commit.wipe_window(&*engine.storage)?;
     }
@@ -86,6 +69,23 @@ pub(crate) fn collect_range(engine: &Engine, bounds: &Bounds) -> Result<()> {
         begin_manifest(engine)?;
     }
     wait_for_removal(engine)
+}
+
+/// Has what was deleted in a range up to `upto`, all of which is flushed, leave tables and values.
+fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
+    for _ in 0..PASSES_MAX {
+        evacuate(engine, bounds)?;
+        compact_range(engine, bounds, upto)?;
+        let wanted = dead_records::in_value_files(engine, bounds)?;
+        let none = wanted.is_empty();
+        while_wanted(engine, &wanted, || collect(engine, &wanted))?;
+        // Only evacuations move what is dead to other places.
+        if engine.hot.is_none() || none && dead_records::in_hot_store(engine, bounds)?.is_empty() {
+            return Ok(());
+        }
+    }
+    let what = "deleted values stay in the hot store, since other writes move them; call again";
+    Err(Error::new(ErrorKind::Held, what))
 }
 
 /// Fails if a reader may see what was there before `upto`.

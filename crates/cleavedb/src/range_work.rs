@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::{Begin, compaction};
 use crate::scheduler;
-use crate::space::sizes;
+use crate::space::{budget, sizes};
 
 /// Looks in a row that find no job, before a caller gets the error that it is stalled.
 const LOOKS: usize = 100;
@@ -61,13 +61,19 @@ pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Re
 /// there was none for many looks, which `looks` counts.
 pub(crate) fn wait_for_jobs(engine: &Engine, looks: &mut usize) -> Result<()> {
     engine.check_open()?;
-    if scheduler::waits_for_others(engine) || scheduler::run_one(engine, &JobKind::ALL)? {
-        *looks = 0;
-        return Ok(());
-    }
-    *looks += 1;
+    let left_alone = engine.jobs.lock().left_alone();
+    let ran = scheduler::waits_for_others(engine)
+        || match scheduler::run_one(engine, &JobKind::ALL) {
+            // What is damaged is left alone from now on, and other jobs go on.
+            Err(_) if engine.jobs.lock().left_alone() > left_alone => true,
+            ran => ran?,
+        };
+    *looks = if ran { 0 } else { *looks + 1 };
     if *looks < LOOKS {
         return Ok(());
+    }
+    if let Some(limit) = &engine.limit {
+        return Err(budget::exhausted(engine, limit));
     }
     let what = "a request for a range of keys waits for a job that does not come; this is a bug, \
                 please report it with the metrics";

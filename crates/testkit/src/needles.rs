@@ -258,7 +258,10 @@ pub fn collect_all(needles: &mut Needles, db: &Db, disks: &Disks) {
     assert!(needles.are_gone_from_images(&disks.images()).is_err(), "there is no work to do");
     db.collect_range(ENDS).unwrap();
     db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
-    dropped.collect_range(..).unwrap();
+    match needles.rng.chance(50) {
+        true => dropped.collect_range(..).unwrap(),
+        false => db.collect_dropped().unwrap(),
+    }
 }
 
 /// A store with work of a seed in which the range was collected.

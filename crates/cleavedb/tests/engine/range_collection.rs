@@ -1,10 +1,13 @@
 //! What was deleted in a range, and collected, is in no file: by every design, after kills and
 //! losses of power, on a real disk while others write, and not before the last reader has ended.
 
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options};
+use cleavedb_storage::{Access, File, FileLayer, Mode, Name, Storage, StorageLayer};
 use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::needles::{
     ENDS, WRITES, an_old_reader_is_named, collect_all, deletes_leave_too, no_needle,
@@ -144,6 +147,49 @@ fn on_a_real_disk_too_while_others_write() {
         let problems = copy.verify().unwrap().problems;
         assert!(problems.is_empty(), "{setup}: {problems:?}");
         assert!(copy.range(..).next().is_some());
+    }
+}
+
+/// A disk that cannot punch holes.
+struct NoHoles(Arc<dyn Storage>);
+
+/// A file of it.
+struct NoHolesIn(Arc<dyn File>);
+
+impl StorageLayer for NoHoles {
+    fn inner(&self) -> &dyn Storage {
+        &*self.0
+    }
+
+    fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(NoHolesIn(self.inner().open(name, mode, access)?)))
+    }
+}
+
+impl FileLayer for NoHolesIn {
+    fn inner(&self) -> &dyn File {
+        &*self.0
+    }
+
+    fn punch(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_cannot_be_punched_is_overwritten() {
+    for setup in &Setup::designs() {
+        let dir = tempfile::tempdir().unwrap();
+        let wrap = |_: &Path, disk| -> Arc<dyn Storage> { Arc::new(NoHoles(disk)) };
+        let db = Db::open_through(dir.path(), setup.options.clone(), wrap).unwrap();
+        let mut needles = Needles::new(4);
+        needles.work(&db, WRITES);
+        needles.delete_most(&db);
+        for name in ["default", "other", "dropped"] {
+            db.keyspace(name).unwrap().collect_range(ENDS).unwrap();
+        }
+        no_needle_in(&needles, dir.path(), &setup.name);
+        needles.check(&db);
     }
 }
 

@@ -42,14 +42,14 @@ impl fmt::Display for Collected {
 }
 
 pub(super) fn run(
-    args: &BoundArgs,
+    (dropped, args): (bool, &BoundArgs),
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    let ranged = args.are_given() || within.keyspace.is_some();
+    let ranged = dropped || args.are_given() || within.keyspace.is_some();
     let range = bounds(args, console.hex())?;
     if db.options().min_separated == MinSeparated::Never && !ranged {
         let preset: Preset = db.options().preset;
@@ -69,6 +69,7 @@ pub(super) fn run(
     };
     let keyspace = store::find_keyspace(&db, within)?;
     watch::run(&db, &progress, describe, move |db| match ranged {
+        true if dropped => db.collect_dropped(),
         true => keyspace.collect_range(range),
         false => db.collect(),
     })?;

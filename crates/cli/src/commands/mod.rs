@@ -64,7 +64,9 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),
-        Command::Collect { bounds, within } => collect::run(&bounds, &within, global, console),
+        Command::Collect { dropped, bounds, within } => {
+            collect::run((dropped, &bounds), &within, global, console)
+        }
         Command::Compact { bounds, within } => compact::run(&bounds, &within, global, console),
         Command::Destroy { yes } => destroy::run(yes, global, console),
         Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),

@@ -56,6 +56,10 @@ fn what_was_deleted_leaves_the_disk() {
     home.run(&["put", "-k", "eve", "key", "secret of eve"]).ok();
     home.run(&["keyspace", "drop", "eve", "--collect"]).ok();
     assert!(!is_on_disk(&home, "secret of eve"));
+    home.run(&["put", "-k", "eve", "key", "secret of eve"]).ok();
+    home.run(&["keyspace", "drop", "eve"]).ok();
+    home.run(&["collect", "--dropped"]).ok();
+    assert!(!is_on_disk(&home, "secret of eve"));
     let text = home.run(&["compact", "--from", "bob:0100", "--to", "bob:0200"]).text();
     assert!(text.contains("compacted"), "{text}");
     home.run(&["collect", "-k", "none"]).fails(4, "no keyspace of that name");

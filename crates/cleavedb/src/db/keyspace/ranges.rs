@@ -28,7 +28,8 @@ impl Keyspace {
     /// this returns `Ok`, none of these keys and values is left in any file of the database, and
     /// no crash brings one back. For laws that ask for that; space needs no call.
     ///
-    /// Called on a keyspace that was dropped, it removes what the keyspace had.
+    /// Called on a keyspace that was dropped, it removes what the keyspace had;
+    /// [`crate::Db::collect_dropped`] needs no handle.
     ///
     /// *What may be left*: bounds of range deletes, until their records go; bounds between groups,
     /// each the beginning of a key, or a whole one; names of keyspaces. Data that was in a file of
@@ -63,7 +64,7 @@ impl Keyspace {
     pub fn collect_range(&self, range: impl KeyRange) -> Result<()> {
         self.inner.engine.gate.check_open()?;
         let engine = self.inner.writable()?;
-        range_collection::collect_range(engine, &Bounds::of(self.entry().id, &range))
+        range_collection::collect_ranges(engine, &[Bounds::of(self.entry().id, &range)])
     }
 
     /// About how many keys a range has, and what they take. No value is read: it costs two blocks

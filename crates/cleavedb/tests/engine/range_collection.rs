@@ -46,6 +46,39 @@ fn no_loss_of_power_brings_it_back() {
     }
 }
 
+/// A kill at moments of the call.
+#[test]
+fn a_kill_in_the_midst_loses_nothing_and_the_next_call_does_the_rest() {
+    const MOMENTS: usize = 25;
+    for setup in Setup::designs().iter().chain(&Setup::two_disks()) {
+        let mut needles = Needles::new(6);
+        let disks = Disks::new(setup);
+        let db = session::open_all(&disks.storages(), setup).unwrap();
+        needles.work(&db, 250);
+        needles.delete_most(&db);
+        needles.drop_one(&db);
+        let begin = disks.time();
+        let collect = |db: &Db| {
+            db.collect_range(ENDS).unwrap();
+            db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
+            db.collect_dropped().unwrap();
+        };
+        collect(&db);
+        let end = disks.time();
+        let mut replay = disks.replay();
+        for moment in 0..MOMENTS {
+            replay.advance(begin + (end - begin) * moment / MOMENTS);
+            let left = Disks::from_images(&replay.process_kill(), setup);
+            left.stop_recording();
+            let db = session::open_all(&left.storages(), setup).unwrap();
+            needles.check(&db);
+            collect(&db);
+            no_needle(&needles, &left, &format!("{setup}, killed at {moment}"));
+            needles.check(&db);
+        }
+    }
+}
+
 /// Readers that may still see what was deleted are named, before anything is done; a reader of the
 /// present may hold files that were dropped meanwhile.
 #[test]

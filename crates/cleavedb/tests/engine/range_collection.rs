@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options};
 use cleavedb_storage::{Access, File, FileLayer, Mode, Name, Storage, StorageLayer};
+use cleavedb_storage_sim::Faulty;
+use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::needles::{
     ENDS, WRITES, an_old_reader_is_named, collect_all, deletes_leave_too, no_needle,
@@ -76,6 +78,43 @@ fn a_kill_in_the_midst_loses_nothing_and_the_next_call_does_the_rest() {
             no_needle(&needles, &left, &format!("{setup}, killed at {moment}"));
             needles.check(&db);
         }
+    }
+}
+
+/// A call of the storage that fails once: nothing is lost, and a later call does the rest.
+#[test]
+fn a_failed_call_loses_nothing_and_the_next_one_does_the_rest() {
+    const MOMENTS: u64 = 25;
+    for setup in &Setup::designs() {
+        let calls_of = |failing: Option<u64>| {
+            let mut needles = Needles::new(6);
+            let disks = Disks::forgetful(setup);
+            let faulty = Arc::new(Faulty::over(&disks.sims()[0]));
+            let db = session::open(faulty.clone(), setup).unwrap();
+            needles.work(&db, 250);
+            needles.delete_most(&db);
+            let before = faulty.calls();
+            if let Some(call) = failing {
+                faulty.fail_call(before + call, Fault::Io);
+            }
+            let done = db.collect_range(ENDS);
+            let calls = faulty.calls() - before;
+            if done.is_ok() && failing.is_none() {
+                return calls;
+            }
+            drop(db);
+            let disks = disks.kill();
+            let db = session::open_all(&disks.storages(), setup).unwrap();
+            needles.check(&db);
+            for name in ["default", "other", "dropped"] {
+                db.keyspace(name).unwrap().collect_range(ENDS).unwrap();
+            }
+            no_needle(&needles, &disks, &format!("{setup}, failed call {failing:?}"));
+            needles.check(&db);
+            calls
+        };
+        let calls = calls_of(None);
+        (0..MOMENTS).for_each(|moment| _ = calls_of(Some(calls * moment / MOMENTS)));
     }
 }
 

@@ -15,8 +15,8 @@ use crate::bounds::Bounds;
 use crate::engine::Engine;
 use crate::state::ReadState;
 
-/// Hash buckets of a MemTable that are looked at: about as many entries, a tenth of a millisecond.
-const BUCKETS_MAX: usize = 4096;
+/// Entries of a MemTable that are looked at, about: a tenth of a millisecond.
+const SAMPLED: usize = 4096;
 
 /// About what a range of keys holds: see [`crate::Keyspace::approximate_size`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn in_memtables(state: &ReadState, lower: &[u8], upper: &[u8]) -> IndexSize {
     let mut sum = IndexSize::default();
     for slot in &state.memtables {
         let mut seen = IndexSize::default();
-        let each = slot.table.sample(BUCKETS_MAX, |entry| {
+        let each = slot.table.sample(SAMPLED, |entry| {
             let is_inside = lower <= entry.key && entry.key < upper;
             if !is_inside || state.tombstones.covers(entry.key, entry.seq, SEQ_MAX) {
                 return;

@@ -32,7 +32,7 @@ use cleavedb_storage::prefetch::prefetch;
 use crate::entry::{Entry, EntryIter};
 use arena::Arena;
 use buckets::Buckets;
-use sorted::{NodeRef, RunIter, SortedRuns};
+use sorted::{NodeRef, RunIter, SortedRuns, nodes};
 
 /// Bytes of memory per hash bucket that the table is designed for: about the size of an entry with
 /// a short key and a pointer, so chains stay about one node long.
@@ -253,10 +253,17 @@ impl MemTable {
         }
     }
 
-    /// Calls `visit` with the entries of every n-th hash bucket, at most `buckets_max` of them, in
-    /// no order. Returns n: each entry stands for as many. Hashes spread any range of keys evenly.
-    pub fn sample(&self, buckets_max: usize, mut visit: impl FnMut(&Entry<'_>)) -> u64 {
-        let step = self.buckets.count().div_ceil(buckets_max.max(1));
+    /// Calls `visit` with all entries, in no order, if there are `most` or fewer; else with those
+    /// of every n-th hash bucket, of `most` buckets or fewer. Returns n, 1 for all: each entry
+    /// stands for as many. Hashes spread any range of keys evenly.
+    pub fn sample(&self, most: usize, mut visit: impl FnMut(&Entry<'_>)) -> u64 {
+        let newest = self.tail.newest.load(Ordering::Acquire);
+        let first: Vec<NodeRef> = nodes(newest, ptr::null()).take(most.saturating_add(1)).collect();
+        if first.len() <= most {
+            first.iter().for_each(|node| visit(&node.entry()));
+            return 1;
+        }
+        let step = self.buckets.count().div_ceil(most.max(1));
         for bucket in (0..self.buckets.count()).step_by(step) {
             let mut at = self.buckets.of(bucket as u64).load(Ordering::Acquire);
             while !at.is_null() {

@@ -18,6 +18,12 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Length of `value` as a varint, in bytes.
+pub fn varint_len(value: u64) -> usize {
+    let bits = u64::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
 /// Writes `value` as a varint to the front of `out`, which has room for it; returns its length.
 #[inline]
 pub fn write_varint(out: &mut [u8], mut value: u64) -> usize {
@@ -154,6 +160,7 @@ mod tests {
             for value in [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift] {
                 let mut out = Vec::new();
                 put_varint(&mut out, value);
+                assert_eq!(varint_len(value), out.len());
                 assert_eq!(get_varint(&out), Some((value, out.len())));
                 assert_eq!(get_varint(&out[..out.len() - 1]), None, "a cut varint is refused");
             }

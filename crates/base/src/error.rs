@@ -45,6 +45,9 @@ pub enum ErrorKind {
     /// Another commit has written what a transaction has read. Nothing was written; run the
     /// transaction again.
     Conflict,
+    /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk. Drop
+    /// it and call again.
+    Held,
     /// The database was closed.
     Closed,
     /// The caller has stopped a long call before its end; what it had made was removed.
@@ -81,6 +84,7 @@ impl ErrorKind {
             Self::NoSpace => "no space",
             Self::Poisoned => "poisoned",
             Self::Conflict => "conflict",
+            Self::Held => "held",
             Self::Closed => "closed",
             Self::Stopped => "stopped",
             Self::ReadOnly => "read only",

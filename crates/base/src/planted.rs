@@ -9,6 +9,18 @@
 pub enum Bug {
     /// The run of new pointers that a collection writes is placed above the next flush.
     RunAboveNextFlush,
+    /// A collection of a range leaves what went through the log's window there.
+    WindowKept,
+    /// A collection of a range leaves the edits of the manifest that name keys.
+    OldEditsKept,
+    /// A collection of a range overlooks records that hold no value.
+    DeadMarksOverlooked,
+    /// A collection of a range overlooks tables that have something dead on their last level.
+    DirtyTablesKept,
+    /// A collection of a range overlooks snapshots that see what was deleted.
+    OldReadersOverlooked,
+    /// A destroyed database loses its data before its manifest.
+    DataBeforeManifest,
     /// The run of a collection leaves out tombstones.
     RunWithoutTombstones,
     /// The run of a collection leaves out the versions that it does not move.

@@ -1,5 +1,7 @@
 //! A batch of operations that are applied atomically.
 
+mod reading;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -7,6 +9,7 @@ use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, V
 use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 
+pub use self::reading::{BatchOperation, PutLifetime};
 use crate::bounds::{Bounds, KeyRange};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::time::Lifetime;
@@ -93,6 +96,14 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
+/// The error of a batch that has no room for another operation.
+#[cold]
+fn full() -> Error {
+    let message = "a batch holds at most 2 GiB of keys, values, and 24 bytes for each operation; \
+                   split it";
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
 /// Fails if a batch of `changes` takes more than `most` bytes of memory while it is committed and
 /// in the MemTable.
 pub(crate) fn check_memory<'a>(
@@ -147,6 +158,13 @@ struct BatchOp {
     lifetime: Lifetime,
     /// Place of its keyspace in the list of the batch; none for the default one.
     keyspace: Option<u32>,
+}
+
+impl BatchOp {
+    /// Its end in the bytes of the batch.
+    fn end(&self) -> usize {
+        self.value_end.unwrap_or(self.key_end)
+    }
 }
 
 /// The operations of a batch on one keyspace; see [`WriteBatch::keyspace`].
@@ -254,12 +272,8 @@ impl WriteBatch {
 
     /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
     pub fn keyspace(&mut self, KeyspaceRef(keyspace): &KeyspaceRef) -> KeyspaceBatch<'_> {
-        let found = self.keyspaces.iter().position(|known| Arc::ptr_eq(known, keyspace));
-        let at = found.unwrap_or_else(|| {
-            self.keyspaces.push(keyspace.clone());
-            self.keyspaces.len() - 1
-        });
-        KeyspaceBatch { batch: self, keyspace: Some(at as u32) }
+        let at = self.place_of(keyspace);
+        KeyspaceBatch { batch: self, keyspace: Some(at) }
     }
 
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
@@ -287,9 +301,7 @@ impl WriteBatch {
         let len = value.map_or(0, <[u8]>::len);
         let records = self.bytes.len() + key.len() + len;
         if records + HEADER_LEN * (self.ops.len() + 1) > BATCH_BYTES_MAX {
-            let message = "a batch holds at most 2 GiB of keys, values, and 24 bytes for each \
-                           operation; split it";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(full());
         }
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
@@ -326,17 +338,13 @@ impl WriteBatch {
         &'a self,
         default: &'a Arc<CatalogEntry>,
     ) -> impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone {
-        let mut start = 0;
-        self.ops.iter().map(move |op| {
-            let &BatchOp { key_end, value_end, is_range, lifetime, keyspace } = op;
-            let key = &self.bytes[start..key_end];
-            start = value_end.unwrap_or(key_end);
-            let value = value_end.map(|end| &self.bytes[key_end..end]);
-            let change = match value.filter(|_| is_range) {
+        self.parts().map(move |(op, key, value)| {
+            let lifetime = op.lifetime;
+            let change = match value.filter(|_| op.is_range) {
                 Some(end) => Change::Range(key, end),
                 None => Change::One(Op { key, value, lifetime }),
             };
-            (change, keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
+            (change, op.keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
         })
     }
 }

@@ -144,6 +144,12 @@ impl Bounds {
         };
         Self { keyspace, lower, upper }
     }
+
+    /// All tree keys of the keyspaces from `first` to `last`.
+    pub(crate) fn of_all(first: KeyspaceId, last: KeyspaceId) -> Self {
+        let lower = EncodedKey::new(first, &[]).as_bytes().to_vec();
+        Self { keyspace: first, lower, upper: end_of(last) }
+    }
 }
 
 /// The least key above `key`.

@@ -180,6 +180,16 @@ impl Catalog {
 }
 
 impl Named {
+    /// The ids that no keyspace has, as first and last of each gap between those that are in use.
+    pub(crate) fn gaps(&self) -> Vec<(KeyspaceId, KeyspaceId)> {
+        let mut taken: Vec<u16> = self.keyspaces.values().map(|entry| entry.id.0).collect();
+        taken.sort_unstable();
+        let ends = taken.iter().copied().chain([KeyspaceId::SYSTEM.0]);
+        let begins = [KeyspaceId::DEFAULT.0].into_iter().chain(taken.iter().copied());
+        let gaps = begins.zip(ends).filter(|(begin, end)| begin + 1 < *end);
+        gaps.map(|(begin, end)| (KeyspaceId(begin + 1), KeyspaceId(end - 1))).collect()
+    }
+
     /// The least id that no keyspace has and that is not `in_use` otherwise.
     pub(crate) fn free_id(&self, in_use: impl Fn(KeyspaceId) -> bool) -> Result<KeyspaceId> {
         let mut taken: Vec<KeyspaceId> = self.keyspaces.values().map(|entry| entry.id).collect();
@@ -288,6 +298,23 @@ mod tests {
         assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(2));
         assert_eq!(named.free_id(|id| id.0 == 2).unwrap(), KeyspaceId(4));
         assert!(named.free_id(|_| true).is_err());
+    }
+
+    #[test]
+    fn gaps_are_the_ids_without_a_keyspace() {
+        let (catalog, last) = (Catalog::new(0), KeyspaceId::SYSTEM.0 - 1);
+        let with = |ids: &[u16]| {
+            let mut named = Named::default();
+            for id in ids {
+                let entry = catalog.entry(KeyspaceId(*id), "name", 0, None);
+                named.keyspaces.insert(id.to_string(), Arc::new(entry));
+            }
+            let gaps = named.gaps().into_iter().map(|(first, end)| (first.0, end.0));
+            gaps.collect::<Vec<_>>()
+        };
+        assert_eq!(with(&[]), [(1, last)]);
+        assert_eq!(with(&[1, 2, 5]), [(3, 4), (6, last)]);
+        assert_eq!(with(&[2, last]), [(1, 1), (3, last - 1)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
 use crate::progress::Progress;
 use crate::read::{self, Heats};
-use crate::snapshot::ReadPoint;
+use crate::snapshot::{HeldBy, ReadPoint};
 use crate::state::ReadState;
 
 /// What a check has read, and the problems that it found.
@@ -65,7 +65,7 @@ fn is_same_damage(one: &Error, other: &Error) -> bool {
 /// Checks the whole database in its current state.
 pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let held = engine.snapshots.take(|| engine.commit.visible(), &engine.time);
+    let held = engine.snapshots.take(HeldBy::Check, || engine.commit.visible(), &engine.time);
     // Under the manifest's lock the read state and the table of value files match.
     let (state, live, hot) = {
         let manifest = engine.manifest.lock();

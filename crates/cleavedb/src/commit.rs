@@ -305,6 +305,13 @@ impl Commit {
         self.log.drain_to(end).map_err(|e| self.poison.set(e))
     }
 
+    /// Writes all of the log to its files, and overwrites the window with zeros.
+    pub(crate) fn wipe_window(&self, storage: &dyn Storage) -> Result<()> {
+        let mut append = self.open_append()?;
+        self.drain_all(&mut append)?;
+        self.log.wipe_window(storage, &append.appender)
+    }
+
     /// Pads the log and waits until all of it is filled; returns its end.
     fn pad(&self, append: &mut Append) -> Result<u64> {
         self.publisher.admit(append.next_ticket);

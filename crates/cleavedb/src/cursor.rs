@@ -25,7 +25,7 @@ use crate::item::Item;
 use crate::pending_writes::PendingWrites;
 use crate::read;
 use crate::recent_writes::ReadSet;
-use crate::snapshot::{HeldSnapshot, ReadPoint};
+use crate::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 
 use self::moment::Moment;
 use self::values::{CursorEntry, ReadAhead};
@@ -120,7 +120,8 @@ impl Cursor {
     ) -> Self {
         // The snapshot first, then the read state: later changes of the read state may drop
         // versions, but this one has all versions of the snapshot.
-        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible(), &engine.time));
+        let visible = || engine.commit.visible();
+        let now = || Arc::new(engine.snapshots.take(HeldBy::Cursor, visible, &engine.time));
         let held = snapshot.or_else(|| refused.is_none().then(now));
         let none = ReadPoint { seq: 0, time: 0 };
         let at = held.as_ref().map_or(none, |held| held.at);

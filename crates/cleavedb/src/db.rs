@@ -4,9 +4,14 @@ mod builder;
 mod read_only;
 mod transactions;
 mod checkpoints;
+mod destruction;
 mod keyspace;
 #[cfg(test)]
 mod range_tombstone_tests;
+#[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
+mod range_work_tests;
 
 use std::ops::Deref;
 use std::path::Path;

@@ -32,6 +32,32 @@ pub(crate) struct Damaged {
     pub(crate) last: Option<Error>,
 }
 
+/// Files and extents that callers want gone, with what they hold of deleted keys. Numbers and
+/// places are never used again, so that those that went do no harm here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WantedGone {
+    pub(crate) files: BTreeSet<FileNumber>,
+    pub(crate) extents: BTreeSet<Location>,
+}
+
+impl WantedGone {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.extents.is_empty()
+    }
+
+    /// Adds what another caller wants.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.files.extend(&other.files);
+        self.extents.extend(&other.extents);
+    }
+
+    /// Removes what went, or what its caller gives up.
+    pub(crate) fn remove(&mut self, other: &Self) {
+        self.files.retain(|file| !other.files.contains(file));
+        self.extents.retain(|place| !other.extents.contains(place));
+    }
+}
+
 /// The jobs under way, and what is known for the choice of the next ones.
 #[derive(Default)]
 pub(crate) struct JobState {
@@ -55,6 +81,8 @@ pub(crate) struct JobState {
     /// Files up to this number are collected even if the space goal is met, since a caller asked
     /// for it.
     pub(crate) forced: Option<FileNumber>,
+    /// Files and extents that are collected because a caller wants each of them gone.
+    pub(crate) wanted: WantedGone,
     /// Of each caller that wants the dead records of the hot store gone: the last file whose
     /// segments leave.
     pub(crate) evacuating: Vec<FileNumber>,

@@ -11,7 +11,7 @@ use cleavedb_base::sync::checker::model::Builder;
 use cleavedb_base::sync::checker::thread;
 
 use crate::publish::Publisher;
-use crate::snapshot::SnapshotList;
+use crate::snapshot::{HeldBy, SnapshotList};
 
 /// Preemptions in one execution: nearly every known race needs two.
 const PREEMPTIONS: usize = 3;
@@ -99,7 +99,7 @@ fn a_snapshot_beside_a_job() {
     };
     let reader = {
         let (commits, list) = (commits.clone(), list.clone());
-        thread::spawn(move || list.take(|| commits.publisher.visible()))
+        thread::spawn(move || list.take(HeldBy::Snapshot, || commits.publisher.visible()))
     };
     let (known, read_point) = list.fix(|| commits.publisher.visible());
     let snapshot = reader.join().unwrap();

@@ -18,7 +18,8 @@ use crate::jobs::separate::unclean;
 use crate::jobs::{Begin, compaction, removal};
 use crate::limit::{flushed_max, moved_beyond};
 use crate::space::{reserve, sizes};
-use crate::{memtables, scheduler};
+use crate::state::MemSlot;
+use crate::{log_files, memtables, scheduler};
 
 /// How many times a flush that a caller waits for is tried on a full disk.
 const FLUSHES_MAX: usize = 8;
@@ -38,13 +39,30 @@ fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> 
         }
         engine.state.load().memtables.get(1).cloned()
     };
+    newest.map_or(Ok(()), |newest| flush_upto(engine, &newest))
+}
+
+/// Flushes what was committed before the call, and has the log go on in a new file: no byte of the
+/// files before is needed to replay it.
+pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<()> {
+    let newest = {
+        let mut append = engine.commit.open_append()?;
+        // In this order: the MemTable ends in the new file, where the replay head will be.
+        log_files::rotate_log(engine, &mut append)?;
+        memtables::rotate_memtable(engine, &mut append);
+        engine.state.load().memtables.get(1).cloned()
+    };
+    newest.map_or(Ok(()), |newest| flush_upto(engine, &newest))
+}
+
+/// Waits until `newest`, which is full, and all MemTables before it are flushed.
+fn flush_upto(engine: &Engine, newest: &Arc<MemSlot>) -> Result<()> {
     // MemTables are flushed oldest first; those that writers fill meanwhile are not waited for.
-    let Some(newest) = newest else { return Ok(()) };
     let flush = || {
         engine.jobs.lock().failures.forgive();
         scheduler::wait_or_work(
             engine,
-            || !engine.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest)),
+            || !engine.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, newest)),
             || Some(JobKind::Flush),
         )
     };
@@ -145,7 +163,7 @@ fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
     }
     // A table of a few long values cannot be cut: the result may be as long as before.
     let cut = compaction::compact(engine, Begin::Open, &options, cut)?;
-    Ok(cut.is_some_and(|created| created > 1))
+    Ok(cut.is_some_and(|created| created.len() > 1))
 }
 
 /// Rids the hot store, if there is one, of the dead records and stubs that it holds now: flushes
@@ -163,6 +181,16 @@ pub(crate) fn evacuate_all(engine: &Engine) -> Result<bool> {
         callers.swap_remove(own);
     }
     evacuated
+}
+
+/// Has flushes evacuate hot segments once more, those that callers want gone among them. Returns
+/// whether the disk had room for that.
+pub(crate) fn evacuate_once(engine: &Engine) -> Result<bool> {
+    let most = flushed_max(moved_beyond(engine.options.groups.hot_bytes));
+    if reserve::room_on_disk(engine) / 2 < most {
+        return Ok(false);
+    }
+    flush_with(engine, |append| append.appender.is_begun()).map(|()| true)
 }
 
 fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<bool> {

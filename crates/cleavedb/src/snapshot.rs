@@ -19,9 +19,21 @@ pub(crate) struct ReadPoint {
     pub(crate) time: u64,
 }
 
+/// What holds a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldBy {
+    /// A snapshot of a user, or that of a transaction.
+    Snapshot,
+    /// A cursor or a range without one.
+    Cursor,
+    /// A check of the whole database.
+    Check,
+}
+
 /// The holders of a snapshot.
 struct Holders {
-    count: usize,
+    /// Their number, by what they are.
+    counts: [usize; 3],
     /// The time of the first one.
     time: u64,
 }
@@ -35,13 +47,20 @@ pub(crate) struct SnapshotList {
 impl SnapshotList {
     /// Takes a snapshot of the visible state. `visible` is called under the lock under which jobs
     /// list the snapshots, so that a job either sees the snapshot or drops nothing that it needs.
-    pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo, time: &Time) -> HeldSnapshot {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        by: HeldBy,
+        visible: impl Fn() -> SeqNo,
+        time: &Time,
+    ) -> HeldSnapshot {
         let early = planted(Bug::SnapshotOutsideLock).then(&visible);
         let mut held = self.held.lock();
         let seq = early.unwrap_or_else(visible);
         let time = time.millis();
-        held.entry(seq).or_insert(Holders { count: 0, time }).count += 1;
-        HeldSnapshot { at: ReadPoint { seq, time }, list: self.clone(), process: process::id() }
+        let none = Holders { counts: [0; 3], time };
+        held.entry(seq).or_insert(none).counts[by as usize] += 1;
+        let at = ReadPoint { seq, time };
+        HeldSnapshot { at, by, list: self.clone(), process: process::id() }
     }
 
     /// Values that expired up to this time, in milliseconds since 1970, are not there for any
@@ -60,15 +79,28 @@ impl SnapshotList {
         (held.keys().copied().collect(), visible())
     }
 
+    /// What holds snapshots that are older than `seq`, in words; none if nothing does.
+    pub(crate) fn older_than(&self, seq: SeqNo) -> Option<String> {
+        let mut older = [0; 3];
+        for (_, holders) in self.held.lock().range(..seq) {
+            older.iter_mut().zip(holders.counts).for_each(|(sum, count)| *sum += count);
+        }
+        let names = ["snapshots or transactions", "cursors or ranges", "checks"];
+        let counted = names.iter().zip(older).filter(|(_, count)| *count > 0);
+        let words: Vec<String> = counted.map(|(name, count)| format!("{count} {name}")).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
     /// Number of snapshots held.
     pub(crate) fn len(&self) -> usize {
-        self.held.lock().values().map(|holders| holders.count).sum()
+        self.held.lock().values().flat_map(|holders| holders.counts).sum()
     }
 }
 
 /// A snapshot that is held until dropped.
 pub(crate) struct HeldSnapshot {
     pub(crate) at: ReadPoint,
+    by: HeldBy,
     list: Arc<SnapshotList>,
     process: u32,
 }
@@ -81,8 +113,8 @@ impl Drop for HeldSnapshot {
         }
         let mut held = self.list.held.lock();
         if let Some(holders) = held.get_mut(&self.at.seq) {
-            holders.count -= 1;
-            if holders.count == 0 {
+            holders.counts[self.by as usize] -= 1;
+            if holders.counts == [0; 3] {
                 held.remove(&self.at.seq);
             }
         }

@@ -38,7 +38,7 @@ pub(crate) fn publish(written: &Written, edit: &mut Edit) {
 }
 
 /// The ranges of a group file that belong to no extent, because their extents were removed.
-fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole> {
+pub(crate) fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole> {
     let name = Name::numbered(FileKind::Group, number);
     let mut holes = Vec::new();
     // The first block has the file's header.

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, Location};
 use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::victim::{
     CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
@@ -66,7 +66,8 @@ pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
 /// number.
 pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
     let over = is_over(engine, live, &jobs.damaged);
-    let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
+    let forced = jobs.forced.is_some() || !jobs.wanted.is_empty();
+    let asked = jobs.split_waits.is_some() || forced;
     let groups = choose_groups(engine, live, jobs, over);
     let goes = |first: &GroupId| asked || !over || !cold_log_beats(engine, live, jobs, *first);
     if groups.first().is_some_and(goes) {
@@ -91,11 +92,12 @@ pub(crate) fn choose_groups(
         return vec![group];
     }
     let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
-    let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
-    let forced = jobs
-        .forced
-        .into_iter()
-        .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
+    let is_asked = |place: &Location| {
+        jobs.forced.is_some_and(|upto| place.file <= upto) || jobs.wanted.extents.contains(place)
+    };
+    let is_forced = |id: &GroupId| groups.extents_of(*id).any(|extent| is_asked(&extent.place));
+    let is_any = jobs.forced.is_some() || !jobs.wanted.extents.is_empty();
+    let forced = sound().map(|(id, _)| id).filter(|id| is_any && is_forced(id));
     // A full disk may have no room for several groups, so they are collected one by one.
     let alone = jobs.collect_alone || engine.full.is_short();
     let room = if alone { 0 } else { engine.options.groups.main_segment_bytes };
@@ -197,7 +199,9 @@ pub(crate) fn choose_file(
     };
     // A file that does not fit is still chosen as a last resort: planning or writing its collection
     // then fails with an error, which waiting writers get too.
-    let asked = |number| jobs.forced.is_some_and(|upto| number <= upto);
+    let asked = |number| {
+        jobs.forced.is_some_and(|upto| number <= upto) || jobs.wanted.files.contains(&number)
+    };
     let forced = find(&|number| asked(number) && fits(number)).or_else(|| find(&asked));
     if forced.is_some() {
         return forced;

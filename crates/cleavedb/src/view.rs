@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
-use crate::snapshot::{HeldSnapshot, ReadPoint};
+use crate::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 use crate::time;
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
@@ -39,7 +39,8 @@ impl Snapshot {
         keyspace: Arc<CatalogEntry>,
         handle: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible(), &engine.time));
+        let visible = || engine.commit.visible();
+        let take = |()| Arc::new(engine.snapshots.take(HeldBy::Snapshot, visible, &engine.time));
         let held = engine.gate.check_open().ok().map(take);
         Self { held, keyspace, engine, handle }
     }

@@ -22,6 +22,7 @@ use cleavedb_testkit::backups::{
 };
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
+use cleavedb_testkit::destroyed::destroyed_at_any_crash;
 use cleavedb_testkit::disks::hash_of;
 use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
@@ -32,6 +33,7 @@ use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
+use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
@@ -540,6 +542,35 @@ fn full_when_closed(seed: u64) -> Result<(), String> {
     closed_when_full(&setup, (700 << 10) + seed * (3 << 10))
 }
 
+/// Ranges that are collected, as in `range_collection.rs`.
+fn collected_ranges(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    nothing_is_left(&designs[seed as usize % designs.len()], seed);
+    Ok(())
+}
+
+/// Deletes among living values, as in `range_collection.rs`.
+fn collected_deletes(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    deletes_leave_too(&designs[seed as usize % designs.len()], seed);
+    Ok(())
+}
+
+/// A reader that is older than a delete, as in `range_collection.rs`.
+fn old_readers(_: u64) -> Result<(), String> {
+    let db = open(Arc::new(Sim::new()), &Setup::designs()[0]).map_err(|e| e.to_string())?;
+    let _snapshot = db.snapshot();
+    db.put("key", "value").map_err(|e| e.to_string())?;
+    an_old_reader_is_named(&db, "1 snapshots");
+    Ok(())
+}
+
+/// Stores that are destroyed, as in `destroy.rs`.
+fn destroyed_stores(seed: u64) -> Result<(), String> {
+    destroyed_at_any_crash(&Setup::designs()[0], seed);
+    Ok(())
+}
+
 /// What is worth a collection of a short file.
 fn gains(_: u64) -> Result<(), String> {
     match (CostBenefit { reclaimed: 1, rewritten: 98 }).is_worth_it() {
@@ -650,6 +681,12 @@ caught! {
     a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
+    a_window_that_keeps_what_was_deleted: WindowKept by collected_ranges;
+    a_manifest_that_keeps_what_was_deleted: OldEditsKept by collected_ranges;
+    dead_marks_that_are_overlooked: DeadMarksOverlooked by collected_deletes;
+    dirty_tables_that_stay: DirtyTablesKept by collected_ranges;
+    a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
+    data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
     a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
     a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
 }

@@ -1,7 +1,9 @@
 //! The arguments of the command line, as types; the commands implement them.
 
+mod keys;
+mod backups;
+
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +12,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::durability::DurabilityName;
 use crate::expiry::{self, TtlOrNever};
 use crate::global::Global;
+
+pub use backups::{BackupArgs, RestoreArgs};
+pub use keys::{BoundArgs, CountArgs, DelArgs, ScanArgs, Within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,6 +123,19 @@ pub enum Command {
     },
     /// Print the number of keys; values are not read
     Count {
+        /// Which keys, and how
+        #[command(flatten)]
+        args: CountArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Show about how many keys there are and what they take, without reading them
+    ///
+    /// Estimated from a few blocks of the index, so that it takes no time, however much there is:
+    /// within a factor of two or so; versions that were overwritten count until they are
+    /// compacted away. Of a range without keys it is exactly nothing.
+    Size {
         /// Which keys
         #[command(flatten)]
         bounds: BoundArgs,
@@ -229,10 +247,39 @@ pub enum Command {
     /// Free the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait for
-    /// it.
-    Collect,
-    /// Merge all tables of the index into one level, now
-    Compact,
+    /// it. With a range, or --keyspace, it does more for less: what was deleted or overwritten
+    /// there, keys and values, is then in no file of the database any more, and no crash brings it
+    /// back, as laws on personal data may ask for. Copies and checkpoints keep what they have.
+    Collect {
+        /// Those of keyspaces that were dropped
+        #[arg(long, conflicts_with_all = ["prefix", "from", "to", "keyspace"])]
+        dropped: bool,
+        /// Which keys; all by default
+        #[command(flatten)]
+        bounds: BoundArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Merge the tables of the index into one level, now: all, or those of a range
+    Compact {
+        /// Which keys; all by default
+        #[command(flatten)]
+        bounds: BoundArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Remove the database, on all of its disks, for good
+    ///
+    /// Asks before, or needs --yes where standard input is no terminal. The directories stay, and
+    /// so do files in them that are not CleaveDB's, which are listed. If it is stopped, run it
+    /// again.
+    Destroy {
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Measure: workloads on one preset, or a suite on every preset and peer, with a report
     ///
     /// A command of the program `cleave-bench`, which is run with the same arguments: it is looked
@@ -267,14 +314,6 @@ pub enum Command {
     Tour(TourArgs),
 }
 
-/// The keyspace of a command that reads or writes keys.
-#[derive(Args, Debug)]
-pub struct Within {
-    /// The keyspace; put, import and shell create it if there is none [default: default]
-    #[arg(short, long, value_name = "NAME")]
-    pub keyspace: Option<String>,
-}
-
 /// What to do with keyspaces.
 #[derive(Debug, Subcommand)]
 pub enum KeyspaceCommand {
@@ -296,49 +335,10 @@ pub enum KeyspaceCommand {
     Drop {
         /// Its name
         name: String,
+        /// Do not end before its keys and values have left every file of the database
+        #[arg(long)]
+        collect: bool,
     },
-}
-
-/// A backup to make, or what to do with those that there are.
-#[derive(Args, Debug)]
-#[group(skip)]
-pub struct BackupArgs {
-    /// Directory of the backups; a missing one is made for the first backup
-    pub directory: PathBuf,
-    /// Remove all but the newest N backups after a successful backup
-    #[arg(long, value_name = "N", conflicts_with = "instead")]
-    pub keep: Option<NonZeroUsize>,
-    /// Copy all files: damage of the backup before is not passed on
-    #[arg(long, conflicts_with = "instead")]
-    pub full: bool,
-    /// Make none, but list all: when each was made, the bytes of its files, and the bytes of files
-    /// that no other backup has, which its removal frees
-    #[arg(long, group = "instead")]
-    pub list: bool,
-    /// Make none, but read and check backup NUMBER, or the newest; the exit code is 3 if it is
-    /// damaged
-    #[arg(long, value_name = "NUMBER", group = "instead")]
-    pub verify: Option<Option<u64>>,
-    /// Make none, but remove all but the newest N
-    #[arg(long, value_name = "N", group = "instead")]
-    pub prune: Option<NonZeroUsize>,
-    /// Make none, but remove backup NUMBER
-    #[arg(long, value_name = "NUMBER", group = "instead")]
-    pub remove: Option<u64>,
-}
-
-/// The backup to restore, and how.
-#[derive(Args, Debug)]
-pub struct RestoreArgs {
-    /// Directory of the backups
-    pub directory: PathBuf,
-    /// Number of the backup [default: the newest]
-    #[arg(long)]
-    pub number: Option<u64>,
-    /// Do not read and check what was restored: what can be read of a damaged backup is then saved
-    /// by `repair`
-    #[arg(long)]
-    pub no_check: bool,
 }
 
 /// What to look into.
@@ -395,57 +395,12 @@ pub struct Elsewhere {
     pub arguments: Vec<OsString>,
 }
 
-/// The keys to remove.
-#[derive(Args, Debug)]
-pub struct DelArgs {
-    /// The key
-    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
-    pub key: Option<OsString>,
-    /// Or all keys of a range.
-    #[command(flatten)]
-    pub bounds: BoundArgs,
-}
-
 /// How a shell runs commands.
 #[derive(Args, Debug)]
 pub struct ShellArgs {
     /// What a write must survive before the next line is read; at the end all survive power loss
     #[arg(long, value_enum, default_value = "sync")]
     pub durability: DurabilityName,
-}
-
-/// A range of keys; all keys by default.
-#[derive(Args, Debug)]
-pub struct BoundArgs {
-    /// First key, itself included
-    #[arg(long, value_name = "KEY")]
-    pub from: Option<OsString>,
-    /// End of the range, not included
-    #[arg(long, value_name = "KEY")]
-    pub to: Option<OsString>,
-    /// Only keys that begin with these bytes
-    #[arg(long, value_name = "BYTES")]
-    pub prefix: Option<OsString>,
-}
-
-/// The keys to list, and the form of the list.
-#[derive(Args, Debug)]
-pub struct ScanArgs {
-    /// The range of keys.
-    #[command(flatten)]
-    pub bounds: BoundArgs,
-    /// From the last key to the first
-    #[arg(long)]
-    pub reverse: bool,
-    /// At most this many
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-    /// Keys without values; values are not read
-    #[arg(long)]
-    pub keys_only: bool,
-    /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and similar tools
-    #[arg(long)]
-    pub raw0: bool,
 }
 
 /// The source or target of keys and values.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{BoundArgs, DelArgs, ScanArgs};
+use crate::args::{BoundArgs, CountArgs, DelArgs, ScanArgs};
 use crate::expiry;
 
 /// A line of a shell.
@@ -40,7 +40,9 @@ pub enum ShellCommand {
     /// List keys and values in key order
     Scan(ScanArgs),
     /// Print how many keys there are
-    Count(BoundArgs),
+    Count(CountArgs),
+    /// Show about how many keys there are and what they take
+    Size(BoundArgs),
     /// Show statistics of the database since its creation and now, and its use of the machine
     Stats,
     /// Make all writes survive power loss

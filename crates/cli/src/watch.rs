@@ -9,12 +9,21 @@ use std::thread;
 use std::time::Duration;
 
 use cleavedb::{Db, ErrorKind};
+use cleavedb_units as units;
 
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::progress::Progress;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What compactions and collections have done, in words.
+pub fn rewritten(db: &Db) -> String {
+    let metrics = db.metrics();
+    let read = metrics.compaction_read + metrics.collection_read;
+    let written = metrics.compaction_written + metrics.collection_written;
+    format!("{} read, {} written", units::bytes(read), units::bytes(written))
+}
 
 /// Runs `call`, showing `describe` of the database meanwhile.
 pub fn run<T: Send + 'static>(

@@ -31,7 +31,7 @@ pub use memtable::{MemHit, MemTable};
 pub use merge::MergeIter;
 pub use range_tombstones::{Fragments, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
-pub use table::ReadMode;
+pub use table::{IndexSize, ReadMode};
 pub use table_builder::TableBuilder;
 pub use table_format::{Compression, TableMeta, TableOptions};
 pub use table_handle::TableStore;

@@ -292,16 +292,51 @@ impl Fragments {
         let upto = seen_by_all.min(self.upto);
         let mut at = smallest;
         while at <= largest {
-            let ends = self.tiers.iter().filter_map(|tier| {
-                let fragment = tier.fragment(at)?;
-                let hides = has_between(&tier.covers[fragment].all, max_seq, upto);
-                // A fragment with a cover is not the last one.
-                tier.begins.get(fragment + 1).filter(|_| hides)
-            });
-            let Some(end) = ends.max() else { return false };
+            let Some(end) = self.hidden_until(at, max_seq, upto) else { return false };
             at = end;
         }
         true
+    }
+
+    /// The end of a fragment that has `at` and hides what is up to `max_seq`; none if it is not
+    /// hidden.
+    fn hidden_until(&self, at: &[u8], max_seq: SeqNo, upto: SeqNo) -> Option<&[u8]> {
+        let ends = self.tiers.iter().filter_map(|tier| {
+            let fragment = tier.fragment(at)?;
+            let hides = has_between(&tier.covers[fragment].all, max_seq, upto);
+            // A fragment with a cover is not the last one.
+            tier.begins.get(fragment + 1).filter(|_| hides)
+        });
+        ends.max().map(|end| &**end)
+    }
+
+    /// The parts of the keys from `lower` to `upper`, excluded, in which versions up to `max_seq`
+    /// are not hidden, `count_max` at most: the last of as many is too long, if there are more.
+    pub fn gaps<'a>(
+        &'a self,
+        lower: &'a [u8],
+        upper: &'a [u8],
+        max_seq: SeqNo,
+        count_max: usize,
+    ) -> Vec<(&'a [u8], &'a [u8])> {
+        let (mut gaps, mut at) = (Vec::new(), lower);
+        while at < upper {
+            if let Some(end) = self.hidden_until(at, max_seq, self.upto) {
+                at = end;
+                continue;
+            }
+            let hides = |cover: &Cover| has_between(&cover.all, max_seq, self.upto);
+            let begins = self.tiers.iter().filter_map(|tier| {
+                let next = tier.fragment(at).map_or(0, |fragment| fragment + 1);
+                let behind = (next..tier.begins.len()).find(|next| hides(&tier.covers[*next]));
+                behind.map(|next| &*tier.begins[next])
+            });
+            let end = begins.min().filter(|_| gaps.len() + 1 < count_max);
+            let end = end.map_or(upper, |end| end.min(upper));
+            gaps.push((at, end));
+            at = end;
+        }
+        gaps
     }
 
     /// Whether a tombstone newer than `after`, and not newer than `upto`, covers a key from

@@ -27,8 +27,10 @@ use cleavedb_base::filter::Filter;
 mod verify;
 mod salvage;
 mod parts;
+mod size;
 
 pub use parts::TableParts;
+pub use size::IndexSize;
 
 /// First read-ahead of a sequential scan through the cache, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;

@@ -17,9 +17,13 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use crate::buckets::{Bucket, layers};
 use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
 use crate::entry::{EntryIter, IndexHit};
-use crate::table::ReadMode;
+use crate::range_tombstones::Fragments;
+use crate::table::{IndexSize, ReadMode};
 use crate::table_handle::{TableHandle, TableStore};
 use crate::table_set::TableSet;
+
+/// Most parts of a range between deleted ones that are looked at one by one for its size.
+const GAPS_MAX: usize = 8;
 
 /// Levels below level 0.
 const DEEP_LEVELS: usize = LEVEL_MAX as usize;
@@ -209,6 +213,31 @@ impl Version {
             }
         }
         Ok(all)
+    }
+
+    /// About what tables hold of the keys from `lower` to `upper`, excluded, without what
+    /// `tombstones` cover. Reads two blocks at most of each table at an end of the range, or of a
+    /// part of it that is covered.
+    pub fn size_within(
+        &self,
+        lower: &[u8],
+        upper: &[u8],
+        tombstones: &Fragments,
+    ) -> Result<IndexSize> {
+        let mut sum = IndexSize::default();
+        for place in self.sorted_runs(u64::MAX) {
+            for table in place.within(Some(lower), Some(upper)) {
+                let meta = table.meta();
+                for (from, to) in tombstones.gaps(lower, upper, meta.max_seq, GAPS_MAX) {
+                    sum += match from <= &*meta.smallest && *meta.largest < *to {
+                        true => IndexSize::of(meta),
+                        false if to <= &*meta.smallest || *meta.largest < *from => continue,
+                        false => table.table()?.size_within(from, to)?,
+                    };
+                }
+            }
+        }
+        Ok(sum)
     }
 
     /// Iterators over the tables that may hold keys from `lower` (inclusive) to `upper`

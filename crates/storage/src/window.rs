@@ -21,6 +21,9 @@ use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
 use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, encode_identity, mark_check};
 
+/// Bytes of zeros that are written at once.
+const WIPED_AT_ONCE: usize = 256 << 10;
+
 /// A piece of memory, addressed modulo its length.
 pub struct Window {
     memory: WindowMemory,
@@ -136,6 +139,24 @@ impl Window {
             extended?;
         }
         Ok(())
+    }
+
+    /// Overwrites a part of the log buffer, of which no byte is needed any more and which no other
+    /// code uses, with zeros in its file, durably.
+    pub(crate) fn wipe(&self, storage: &dyn Storage, parts: &[Range<u64>]) -> io::Result<()> {
+        if !self.survives {
+            return Ok(());
+        }
+        let name = Name::fixed(FileKind::Window);
+        let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+        let zeros = vec![0; WIPED_AT_ONCE];
+        for part in parts {
+            for at in part.clone().step_by(WIPED_AT_ONCE) {
+                let len = (part.end - at).min(WIPED_AT_ONCE as u64) as usize;
+                write_all_at(&*file, &zeros[..len], HEADER_LEN as u64 + at)?;
+            }
+        }
+        file.sync()
     }
 
     /// Makes the log buffer `len` bytes long, for which it was extended before. This changes the

@@ -33,6 +33,8 @@ pub mod gated;
 pub mod recording;
 pub mod explorer;
 pub mod churn;
+pub mod needles;
+pub mod destroyed;
 pub mod child;
 pub mod program;
 
@@ -42,6 +44,7 @@ pub use disks::Disks;
 pub use explorer::{Explorer, Plan, Totals};
 pub use gated::Gated;
 pub use generator::{Generator, Profile};
+pub use needles::Needles;
 pub use op::{Op, Scan, Write};
 pub use recording::Recording;
 pub use session::Session;

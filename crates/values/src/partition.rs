@@ -78,6 +78,23 @@ impl Partition {
         (self != Self::Hash).then_some(token)
     }
 
+    /// Whether a group from the token `bound` to `end`, excluded, may have a key from `lower` to
+    /// `upper`: any group if tokens are hashes, or if it has the keys that are too short for one.
+    pub fn meets(
+        self,
+        (bound, end): (&[u8], Option<&[u8]>),
+        (lower, upper): (&[u8], &[u8]),
+    ) -> bool {
+        // The token of a key that is too short says nothing of it.
+        let token = |key: &[u8]| match self.token(key) {
+            token if token.is_empty() => key.to_vec(),
+            token => token.to_vec(),
+        };
+        self == Self::Hash
+            || bound.is_empty()
+            || *bound <= *token(upper) && end.is_none_or(|end| *end > *token(lower))
+    }
+
     /// Whether neighbouring keys are mostly in one group.
     pub fn keeps_order(self) -> bool {
         self != Self::Hash
@@ -118,6 +135,21 @@ mod tests {
         assert_eq!(Partition::Range.token(key)[..], *key);
         assert_eq!(Partition::Prefix(2).token(key)[..], *b"\0\0ab");
         assert!(Partition::Prefix(4).token(key).is_empty(), "it ends at an inner node");
+    }
+
+    #[test]
+    fn groups_meet_ranges_of_their_keys() {
+        let range = (&b"\0\0c"[..], &b"\0\0e"[..]);
+        let meets = |partition: Partition, bound: &[u8], end: &[u8]| {
+            partition.meets((bound, Some(end).filter(|end| !end.is_empty())), range)
+        };
+        for partition in [Partition::Range, Partition::Prefix(1)] {
+            assert!(meets(partition, b"\0\0b", b"\0\0cc") && meets(partition, b"\0\0d", b""));
+            assert!(!meets(partition, b"\0\0f", b"") && !meets(partition, b"\0\0a", b"\0\0c"));
+            assert!(meets(partition, b"", b"\0\0a"), "it may have short keys");
+        }
+        assert!(meets(Partition::Hash, &[200; 8], b""));
+        assert!(Partition::Prefix(4).meets((b"\0\0cabc", None), range), "ends are short keys");
     }
 
     #[test]

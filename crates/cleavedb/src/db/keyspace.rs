@@ -4,6 +4,7 @@ mod reads;
 mod writes;
 mod conditional;
 mod expiring;
+mod ranges;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, Keyspace
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::options::Durability;
+use crate::range_collection;
 use crate::range_deletes::RangeDeletes;
 use crate::read;
 use crate::write::{self, Terms};
@@ -234,6 +236,17 @@ impl Db {
     pub fn keyspaces(&self) -> Result<Vec<Keyspace>> {
         let named = self.open_engine()?.catalog.named();
         Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
+    }
+
+    /// As [`Keyspace::collect_range`] on every keyspace that was dropped, by this open or before:
+    /// nothing of them is left in any file once this returns.
+    pub fn collect_dropped(&self) -> Result<()> {
+        self.open_engine()?;
+        let engine = self.inner.writable()?;
+        let gaps = engine.catalog.named().gaps();
+        let ranges: Vec<Bounds> =
+            gaps.into_iter().map(|(first, last)| Bounds::of_all(first, last)).collect();
+        range_collection::collect_ranges(engine, &ranges)
     }
 
     /// Drops the keyspace `name` and everything in it, in one step, however much that is, that

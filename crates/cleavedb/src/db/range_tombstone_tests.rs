@@ -34,7 +34,7 @@ fn value(i: u32, round: u32) -> Vec<u8> {
 }
 
 /// Small sizes, so that few writes make every job run.
-fn small(preset: Preset) -> Options {
+pub(super) fn small(preset: Preset) -> Options {
     let usual = Options::preset(preset);
     let mut options = Options {
         memtable_bytes: Some(64 << 10),

@@ -76,8 +76,8 @@ pub(crate) struct Compact<'e> {
 impl<'e> Job<'e> for Compact<'e> {
     type Request = Request<'e>;
     type Output = (CompactionJob, DroppedPointers<'e>);
-    /// Number of tables that were written.
-    type Done = usize;
+    /// The tables that were written.
+    type Done = Vec<FileNumber>;
 
     fn plan(engine: &'e Engine, request: Request<'e>) -> Result<Option<Self>> {
         let Request { begin, options, choose } = request;
@@ -141,9 +141,9 @@ impl<'e> Job<'e> for Compact<'e> {
         }
     }
 
-    fn install(&mut self, (job, dropped_pointers): Self::Output) -> Result<usize> {
+    fn install(&mut self, (job, dropped_pointers): Self::Output) -> Result<Vec<FileNumber>> {
         let (engine, moves) = (self.engine, self.compaction.moves);
-        let created = job.created().len();
+        let created = job.created().to_vec();
         let (index, stats) = job.finish();
         let mut manifest = engine.manifest.lock();
         let before = manifest.live().version.clone();
@@ -242,13 +242,13 @@ pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
     compact(engine, Begin::AtClose, &options, short).map(|_| ())
 }
 
-/// Runs the compaction that `choose` picks, if it may begin. Returns the number of tables written.
+/// Runs the compaction that `choose` picks, if it may begin. Returns the tables that it wrote.
 pub(crate) fn compact(
     engine: &Engine,
     begin: Begin,
     options: &CompactionOptions,
     mut choose: impl FnMut(&Version, &Constraints) -> Option<Compaction>,
-) -> Result<Option<usize>> {
+) -> Result<Option<Vec<FileNumber>>> {
     perform::<Compact<'_>>(engine, Request { begin, options, choose: &mut choose })
 }
 

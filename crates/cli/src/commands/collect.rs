@@ -6,6 +6,8 @@ use cleavedb::{MinSeparated, Preset};
 use cleavedb_units as units;
 use serde::Serialize;
 
+use crate::args::{BoundArgs, Within};
+use crate::bounds::bounds;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
@@ -39,10 +41,17 @@ impl fmt::Display for Collected {
     }
 }
 
-pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    (dropped, args): (bool, &BoundArgs),
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    if db.options().min_separated == MinSeparated::Never {
+    let ranged = dropped || args.are_given() || within.keyspace.is_some();
+    let range = bounds(args, console.hex())?;
+    if db.options().min_separated == MinSeparated::Never && !ranged {
         let preset: Preset = db.options().preset;
         console.note(&format!(
             "the preset {preset} keeps all but long values in tables: use `compact`"
@@ -51,11 +60,19 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "collect", None);
     let describe = |db: &cleavedb::Db| {
+        if ranged {
+            return watch::rewritten(db);
+        }
         let metrics = db.metrics();
         let done = units::thousands(metrics.collections as f64);
         format!("{done} of up to {} files", before.value_files)
     };
-    watch::run(&db, &progress, describe, |db| db.collect())?;
+    let keyspace = store::find_keyspace(&db, within)?;
+    watch::run(&db, &progress, describe, move |db| match ranged {
+        true if dropped => db.collect_dropped(),
+        true => keyspace.collect_range(range),
+        false => db.collect(),
+    })?;
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();

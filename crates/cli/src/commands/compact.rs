@@ -5,6 +5,8 @@ use std::fmt;
 use cleavedb_units as units;
 use serde::Serialize;
 
+use crate::args::{BoundArgs, Within};
+use crate::bounds::bounds;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
@@ -38,9 +40,17 @@ impl fmt::Display for Compacted {
     }
 }
 
-pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    args: &BoundArgs,
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
+    let ranged = args.are_given() || within.keyspace.is_some();
+    let range = bounds(args, console.hex())?;
+    let keyspace = store::find_keyspace(&db, within)?;
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "compact", None);
     let describe = |db: &cleavedb::Db| {
@@ -48,7 +58,10 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
         let (read, written) = (metrics.compaction_read, metrics.compaction_written);
         format!("{} read, {} written", units::bytes(read), units::bytes(written))
     };
-    watch::run(&db, &progress, describe, |db| db.compact())?;
+    watch::run(&db, &progress, describe, move |db| match ranged {
+        true => keyspace.compact_range(range),
+        false => db.compact(),
+    })?;
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();

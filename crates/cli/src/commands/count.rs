@@ -3,7 +3,7 @@
 use cleavedb::Keyspace;
 use serde::Serialize;
 
-use crate::args::{BoundArgs, Within};
+use crate::args::{CountArgs, Within};
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
@@ -17,7 +17,7 @@ struct Counted {
 }
 
 pub(super) fn run(
-    args: &BoundArgs,
+    args: &CountArgs,
     within: &Within,
     global: &Global,
     console: &Console,
@@ -31,13 +31,17 @@ pub(super) fn run(
 }
 
 /// Counts the keys and prints their number.
-pub(super) fn print(keyspace: &Keyspace, args: &BoundArgs, console: &Console) -> Result<()> {
-    let (from, to) = bounds(args, console.hex())?;
+pub(super) fn print(keyspace: &Keyspace, args: &CountArgs, console: &Console) -> Result<()> {
+    let range = bounds(&args.bounds, console.hex())?;
     let mut keys = 0;
-    for item in keyspace.range((from, to)).keys_only() {
-        interrupt::check()?;
-        item?;
-        keys += 1;
+    if args.approximate {
+        keys = keyspace.approximate_size(range)?.entries;
+    } else {
+        for item in keyspace.range(range).keys_only() {
+            interrupt::check()?;
+            item?;
+            keys += 1;
+        }
     }
     if console.json() { console.json_line(&Counted { keys }) } else { console.line(keys) }
 }

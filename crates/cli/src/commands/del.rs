@@ -60,7 +60,7 @@ fn delete_all(
     durability: Durability,
     console: &Console,
 ) -> Result<()> {
-    if args.from.is_none() && args.to.is_none() && args.prefix.is_none() {
+    if !args.are_given() {
         let what = "name a key, or a range by --prefix, --from or --to";
         return Err(Failure::Usage(what.to_owned()));
     }

@@ -7,7 +7,8 @@ use crate::args::KeyspaceCommand;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
-use crate::store;
+use crate::progress::Progress;
+use crate::{interrupt, store, watch};
 
 #[derive(Serialize)]
 struct Named<'a> {
@@ -27,13 +28,22 @@ pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console)
             let created = db.create_keyspace(name, options).map(drop);
             store::closed(db, created.map_err(Into::into))?;
         }
-        KeyspaceCommand::Drop { name } => {
+        KeyspaceCommand::Drop { name, collect } => {
+            interrupt::watch(console)?;
             let db = store::open_existing(global, console)?;
-            let dropped = db.drop_keyspace(name);
-            store::closed(db, dropped.map_err(Into::into))?;
+            let dropped = drop_it(&db, name, *collect, console);
+            store::closed(db, dropped)?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn drop_it(db: &Db, name: &str, collect: bool, console: &Console) -> Result<()> {
+    let keyspace = db.find_keyspace(name)?;
+    db.drop_keyspace(name)?;
+    let Some(keyspace) = keyspace.filter(|_| collect) else { return Ok(()) };
+    let progress = Progress::new(console, "collect", None);
+    watch::run(db, &progress, watch::rewritten, move |_| keyspace.collect_range(..))
 }
 
 fn list(db: &Db, console: &Console) -> Result<()> {

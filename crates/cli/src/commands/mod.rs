@@ -6,6 +6,7 @@ mod expire;
 mod del;
 mod scan;
 mod count;
+mod size;
 mod stats;
 mod shell;
 mod keyspace;
@@ -19,6 +20,7 @@ mod repair;
 mod dump;
 mod collect;
 mod compact;
+mod destroy;
 mod tour;
 
 use clap::CommandFactory;
@@ -52,7 +54,8 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         }
         Command::Del { args, within } => del::run(&args, &within, global, console),
         Command::Scan { args, within } => scan::run(&args, &within, global, console),
-        Command::Count { bounds, within } => count::run(&bounds, &within, global, console),
+        Command::Count { args, within } => count::run(&args, &within, global, console),
+        Command::Size { bounds, within } => size::run(&bounds, &within, global, console),
         Command::Keyspace(command) => keyspace::run(&command, global, console),
         Command::Shell { args, within } => shell::run(&args, &within, global, console),
         Command::Completions { shell } => manual::complete(shell, Arguments::command(), console),
@@ -67,8 +70,11 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),
-        Command::Collect => collect::run(global, console),
-        Command::Compact => compact::run(global, console),
+        Command::Collect { dropped, bounds, within } => {
+            collect::run((dropped, &bounds), &within, global, console)
+        }
+        Command::Compact { bounds, within } => compact::run(&bounds, &within, global, console),
+        Command::Destroy { yes } => destroy::run(yes, global, console),
         Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),
         Command::Backup(args) => backup::run(&args, global, console),
         Command::Restore(args) => restore::run(&args, global, console),

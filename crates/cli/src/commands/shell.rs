@@ -9,7 +9,7 @@ use clap::Parser;
 use cleavedb::{Db, Durability, Keyspace};
 
 use crate::args::{ShellArgs, Within};
-use crate::commands::{count, del, get, put, scan, stats};
+use crate::commands::{count, del, get, put, scan, size, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
 use crate::failure::{Exit, Failure, Result};
@@ -112,6 +112,7 @@ impl Shell<'_> {
             ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,
             ShellCommand::Scan(args) => scan::list(keyspace, args, console)?,
             ShellCommand::Count(args) => count::print(keyspace, args, console)?,
+            ShellCommand::Size(args) => size::print(keyspace, args, console)?,
             ShellCommand::Stats => stats::print(db, global, console)?,
             ShellCommand::Sync => db.sync()?,
             ShellCommand::Exit => return Ok(false),

@@ -11,6 +11,7 @@ mod checkpoint;
 mod expiry;
 mod failures;
 mod losses;
+mod ranges;
 mod read_only;
 mod dump;
 mod interchange;

@@ -18,6 +18,7 @@ mod hidden_tables;
 mod seeks;
 mod packing;
 pub mod leveled;
+pub mod range;
 pub mod pieces;
 pub mod job;
 

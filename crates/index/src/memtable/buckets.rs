@@ -37,6 +37,11 @@ impl Buckets {
         self.memory.len()
     }
 
+    /// Number of links, a power of two.
+    pub(super) fn count(&self) -> usize {
+        self.mask + 1
+    }
+
     /// The link of a hash.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> &AtomicPtr<Node> {
@@ -59,6 +64,10 @@ impl Buckets {
 
     pub(super) fn memory(&self) -> usize {
         self.0.len() * size_of::<usize>()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
     }
 
     pub(super) fn of(&self, hash: u64) -> &AtomicPtr<Node> {

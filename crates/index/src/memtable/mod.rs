@@ -32,7 +32,7 @@ use cleavedb_storage::prefetch::prefetch;
 use crate::entry::{Entry, EntryIter};
 use arena::Arena;
 use buckets::Buckets;
-use sorted::{NodeRef, RunIter, SortedRuns};
+use sorted::{NodeRef, RunIter, SortedRuns, nodes};
 
 /// Bytes of memory per hash bucket that the table is designed for: about the size of an entry with
 /// a short key and a pointer, so chains stay about one node long.
@@ -251,6 +251,29 @@ impl MemTable {
             }
             bound = hit.seq - 1;
         }
+    }
+
+    /// Calls `visit` with all entries, in no order, if there are `most` or fewer; else with those
+    /// of every n-th hash bucket, of `most` buckets or fewer. Returns n, 1 for all: each entry
+    /// stands for as many. Hashes spread any range of keys evenly.
+    pub fn sample(&self, most: usize, mut visit: impl FnMut(&Entry<'_>)) -> u64 {
+        let newest = self.tail.newest.load(Ordering::Acquire);
+        let first: Vec<NodeRef> = nodes(newest, ptr::null()).take(most.saturating_add(1)).collect();
+        if first.len() <= most {
+            first.iter().for_each(|node| visit(&node.entry()));
+            return 1;
+        }
+        let step = self.buckets.count().div_ceil(most.max(1));
+        for bucket in (0..self.buckets.count()).step_by(step) {
+            let mut at = self.buckets.of(bucket as u64).load(Ordering::Acquire);
+            while !at.is_null() {
+                // SAFETY: linked nodes are initialised and live as long as the table.
+                let node = unsafe { NodeRef::new(at) };
+                visit(&node.entry());
+                at = node.next_in_chain();
+            }
+        }
+        step as u64
     }
 
     /// Iterators over disjoint sets of entries that together hold every entry inserted before this

@@ -101,6 +101,15 @@ impl NodeRef {
     }
 }
 
+/// The nodes of a MemTable from `newest` on, newest first, up to the node `end`, excluded, or all.
+pub(super) fn nodes(newest: *const Node, end: *const Node) -> impl Iterator<Item = NodeRef> {
+    let node = move |at: *const Node| {
+        // SAFETY: the list holds linked nodes of the MemTable that the caller reads.
+        (at != end).then(|| unsafe { NodeRef::new(at) })
+    };
+    std::iter::successors(node(newest), move |last| node(last.node().older.load(Ordering::Acquire)))
+}
+
 /// One sorted run.
 pub(super) type SortedRun = Arc<Vec<NodeRef>>;
 
@@ -138,14 +147,7 @@ impl SortedRuns {
 
     fn collect_fresh(&mut self, newest: *const Node) -> Vec<NodeRef> {
         let known = self.upto.map_or(std::ptr::null(), |node| node.0);
-        let mut fresh = Vec::new();
-        let mut at = newest;
-        while at != known {
-            // SAFETY: the list holds linked nodes of the MemTable that owns these runs.
-            let node = unsafe { NodeRef::new(at) };
-            fresh.push(node);
-            at = node.node().older.load(Ordering::Acquire);
-        }
+        let fresh: Vec<NodeRef> = nodes(newest, known).collect();
         if let Some(first) = fresh.first() {
             self.upto = Some(*first);
         }

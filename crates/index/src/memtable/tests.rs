@@ -131,3 +131,26 @@ fn writers_and_readers_at_once_lose_nothing() {
         assert_eq!(newest, (last, last.to_le_bytes().to_vec()));
     }
 }
+
+/// Few entries are counted one by one, however large the table; of many a part stands for all.
+#[test]
+fn a_sample_stands_for_all() {
+    for (count, most) in [(0, 100), (1, 100), (100, 100), (20_000, 1000)] {
+        let table = MemTable::new(16 << 20);
+        for number in 0..count {
+            let key = format!("key{number:06}").into_bytes();
+            table.insert(&key, hash64(&key, 0), number + 1, EntryKind::Inline, b"value");
+        }
+        let (mut seen, mut lower) = (0u64, 0u64);
+        let each = table.sample(most, |entry| {
+            seen += 1;
+            lower += u64::from(entry.key < &b"key005000"[..]);
+        });
+        if count <= most as u64 {
+            assert_eq!((seen, each), (count, 1));
+        } else {
+            let near = |found: u64, truth: u64| found * 4 > truth * 3 && found * 3 < truth * 4;
+            assert!(near(seen * each, count) && near(lower * each, 5000), "{seen} of {each}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cleavedb_base::SeqNo;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use super::{RATIO, RangeTombstone, RangeTombstones};
+use super::{Fragments, RATIO, RangeTombstone, RangeTombstones};
 
 fn tombstone(id: u64, begin: &[u8], end: &[u8], seq: SeqNo) -> RangeTombstone {
     RangeTombstone { id, begin: begin.into(), end: end.into(), seq, eager: id.is_multiple_of(3) }
@@ -39,6 +39,25 @@ fn keys() -> Vec<Vec<u8>> {
 
 fn covers(tombstone: &RangeTombstone, key: &[u8]) -> bool {
     &*tombstone.begin <= key && key < &*tombstone.end
+}
+
+/// Compares the parts of a range that are not hidden with a list of all tombstones.
+fn check_gaps(
+    fragments: &Fragments,
+    list: &[RangeTombstone],
+    (low, high): (&[u8], &[u8]),
+    after: SeqNo,
+) {
+    let is_hidden = |key: &[u8]| list.iter().any(|it| it.seq > after && covers(it, key));
+    let gaps = fragments.gaps(low, high, after, usize::MAX);
+    let one = fragments.gaps(low, high, after, 1);
+    for key in keys().iter().filter(|key| *low <= ***key && ***key < *high) {
+        let count = |gaps: &[(&[u8], &[u8])]| {
+            gaps.iter().filter(|(from, to)| *from <= &**key && &**key < *to).count()
+        };
+        assert_eq!(count(&gaps), usize::from(!is_hidden(key)), "{key:?} of {gaps:?}");
+        assert!(is_hidden(key) || count(&one) == 1);
+    }
 }
 
 proptest! {
@@ -102,6 +121,7 @@ proptest! {
         let is_hidden = |key: &Vec<u8>| list.iter().filter(between).any(|it| covers(it, key));
         let hidden = all.iter().filter(within).all(is_hidden);
         assert_eq!(fragments.hides_all(&low, &high, after, seen), hidden);
+        check_gaps(&fragments, &list, (&low, &high), after);
         let any = all.iter().filter(within).any(is_hidden);
         assert_eq!(fragments.overlaps(&low, &high, after, seen), any);
         let eager = |key: &Vec<u8>| {

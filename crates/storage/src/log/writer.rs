@@ -9,6 +9,7 @@
 
 mod drain;
 mod room;
+mod wipe;
 
 pub use room::ALLOCATED_MIN;
 
@@ -176,6 +177,8 @@ pub struct Log {
     writes_back_on_pressure: AtomicBool,
     /// Where the log began with a window of the current length.
     first: AtomicU64,
+    /// Length of the window before it last grew: log from then lies in that part of it.
+    outgrown: AtomicU64,
     /// Bytes of the window from there on that are certainly backed by memory.
     touched: AtomicU64,
     /// Ranges that need not be drained.
@@ -204,6 +207,7 @@ impl Log {
             written: AtomicU64::new(0),
             writes_back_on_pressure: AtomicBool::new(false),
             first: AtomicU64::new(position),
+            outgrown: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             needless: Mutex::new(ReleasedRanges::up_to(position)),
             rest: Rest::default(),
@@ -284,6 +288,7 @@ impl Log {
     /// Sets the length of the window to `len` bytes, after the log was padded and drained and the
     /// window extended.
     pub fn grow_window(&self, appender: &Appender, len: usize) {
+        self.outgrown.store(self.buffer.len(), Ordering::Relaxed);
         self.buffer.set_len(len);
         self.touched.store(0, Ordering::Relaxed);
         self.first.store(appender.next, Ordering::Relaxed);

@@ -87,7 +87,8 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     let state = engine.state.load_full();
     // A group that is to split must be collected as a whole, so only collections for space or on
     // request may be done in pieces.
-    let for_space = jobs.forced.is_some() || victims::is_over(engine, live, &jobs.damaged);
+    let asked = jobs.forced.is_some() || !jobs.wanted.is_empty();
+    let for_space = asked || victims::is_over(engine, live, &jobs.damaged);
     let room = (for_space && engine.limit.is_none()).then(|| reserve::room_on_disk(engine));
     let bytes = target.rewritten_max(&groups);
     let _taken = engine.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));

@@ -72,11 +72,12 @@ impl<'e> HotFlush<'_, 'e> {
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
         let segments = self.table.extents_of(GroupId::HOT);
-        let (left_alone, upto, reclaims) = {
+        let (left_alone, upto, wanted, reclaims) = {
             let jobs = self.engine.jobs.lock();
             let manifest = self.engine.manifest.lock();
             let over = victims::is_over(self.engine, manifest.live(), &jobs.damaged);
-            (jobs.damaged.hot.clone(), jobs.evacuating.iter().copied().max(), over)
+            let upto = jobs.evacuating.iter().copied().max();
+            (jobs.damaged.hot.clone(), upto, jobs.wanted.extents.clone(), over)
         };
         let asked = upto.map(|upto| unclean(self.store, self.table, &left_alone, upto));
         let asked = asked.unwrap_or_default();
@@ -85,7 +86,7 @@ impl<'e> HotFlush<'_, 'e> {
             place: extent.place,
             len: extent.len(),
             live: self.left(extent),
-            asked: asked.contains(&extent.place),
+            asked: asked.contains(&extent.place) || wanted.contains(&extent.place),
         });
         let capacity = self.capacity;
         let room = Room { capacity, incoming, segment: SEGMENT_MAX, reclaims };

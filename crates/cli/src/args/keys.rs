@@ -1,0 +1,76 @@
+//! Which keys a command is for: a keyspace, a key, or a range.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+/// The keyspace of a command that reads or writes keys.
+#[derive(Args, Debug)]
+pub struct Within {
+    /// The keyspace; put, import and shell create it if there is none [default: default]
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+}
+
+/// The keys to remove.
+#[derive(Args, Debug)]
+pub struct DelArgs {
+    /// The key
+    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
+    pub key: Option<OsString>,
+    /// Or all keys of a range.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
+}
+
+/// A range of keys; all keys by default.
+#[derive(Args, Debug)]
+pub struct BoundArgs {
+    /// First key, itself included
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// End of the range, not included
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Only keys that begin with these bytes
+    #[arg(long, value_name = "BYTES")]
+    pub prefix: Option<OsString>,
+}
+
+/// The keys to count, and how.
+#[derive(Args, Debug)]
+pub struct CountArgs {
+    /// The range of keys.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
+    /// Estimate it, from a few blocks of the index: see `size`
+    #[arg(long)]
+    pub approximate: bool,
+}
+
+impl BoundArgs {
+    /// Whether they leave out any key.
+    pub fn are_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.prefix.is_some()
+    }
+}
+
+/// The keys to list, and the form of the list.
+#[derive(Args, Debug)]
+pub struct ScanArgs {
+    /// The range of keys.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
+    /// From the last key to the first
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most this many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Keys without values; values are not read
+    #[arg(long)]
+    pub keys_only: bool,
+    /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and similar tools
+    #[arg(long)]
+    pub raw0: bool,
+}

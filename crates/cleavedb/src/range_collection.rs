@@ -305,9 +305,12 @@ fn is_blank(engine: &Engine, hole: Hole) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Overwrites a hole with zeros, where it could not be punched.
+/// Overwrites a hole with zeros, if it cannot be punched: the first try may have failed.
 fn overwrite(engine: &Engine, hole: Hole) -> io::Result<()> {
     let file = engine.storage.open(&hole.name, Mode::ReadWrite, Access::Random)?;
+    if file.punch(hole.offset, hole.len).is_ok() && is_blank(engine, hole)? {
+        return file.sync();
+    }
     let zeros = vec![0; PIECE as usize];
     pieces(hole).try_for_each(|(offset, piece)| write_all_at(&*file, &zeros[..piece], offset))?;
     file.sync()

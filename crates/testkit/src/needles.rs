@@ -2,6 +2,7 @@
 //! deleted in a range, and collected, is in none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use cleavedb::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
 use cleavedb_storage::Name;
@@ -18,6 +19,9 @@ const DIGITS: usize = 12;
 /// Keys of each keyspace, and those in the range that is collected.
 const KEYS: usize = 240;
 const RANGE: std::ops::Range<usize> = 80..160;
+
+/// How long values live that expire.
+const TTL: Duration = Duration::from_secs(1);
 
 /// Operations before the range is collected.
 pub const WRITES: usize = 900;
@@ -48,6 +52,8 @@ pub fn needles_in(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
 struct Item {
     value: Vec<u8>,
     needle: u64,
+    /// Whether it expires after [`TTL`].
+    expires: bool,
 }
 
 /// What a database holds, and the needles that it must not hold any more.
@@ -88,8 +94,12 @@ impl Needles {
         let times = [1, 5, 20, 60, 150][self.rng.index(5)];
         let value = format!("NDL{needle:012}").repeat(times).into_bytes();
         let key = self.key(keyspace.name(), number);
-        keyspace.put_with(key, &value, Durability::Os).unwrap();
-        let before = self.of(keyspace).insert(number, Item { value, needle });
+        let expires = self.rng.chance(15);
+        match expires {
+            true => keyspace.put_with_ttl(key, &value, TTL).unwrap(),
+            false => keyspace.put_with(key, &value, Durability::Os).unwrap(),
+        }
+        let before = self.of(keyspace).insert(number, Item { value, needle, expires });
         if let Some(before) = before.filter(|_| RANGE.contains(&number)) {
             self.gone.insert(before.needle);
         }
@@ -147,8 +157,9 @@ impl Needles {
         }
     }
 
-    /// Deletes and overwrites most of the range of every keyspace, by each way to do so.
-    pub fn delete_most(&mut self, db: &Db) {
+    /// Deletes and overwrites most of the range of every keyspace, by each way to do so, and lets
+    /// what expires expire.
+    pub fn delete_most(&mut self, db: &Db, setup: &Setup) {
         for name in ["default"].into_iter().chain(NAMES) {
             if !self.content.contains_key(name) {
                 continue;
@@ -164,6 +175,14 @@ impl Needles {
             let to = RANGE.start + 30;
             keyspace.delete_range(format!("key{:05}", RANGE.start)..format!("key{to:05}")).unwrap();
             (RANGE.start..to).for_each(|number| self.forget(&keyspace, number));
+        }
+        setup.clock.advance(TTL);
+        for name in ["default"].into_iter().chain(NAMES) {
+            let Some(content) = self.content.get(name) else { continue };
+            let expired = content.iter().filter(|(_, item)| item.expires);
+            let expired: Vec<usize> = expired.map(|(number, _)| *number).collect();
+            let keyspace = db.keyspace(name).unwrap();
+            expired.into_iter().for_each(|number| self.forget(&keyspace, number));
         }
     }
 
@@ -252,8 +271,8 @@ pub fn no_needle(needles: &Needles, disks: &Disks, what: &str) {
 ///
 /// # Panics
 /// If a call fails.
-pub fn collect_all(needles: &mut Needles, db: &Db, disks: &Disks) {
-    needles.delete_most(db);
+pub fn collect_all(needles: &mut Needles, (db, setup): (&Db, &Setup), disks: &Disks) {
+    needles.delete_most(db, setup);
     let dropped = needles.drop_one(db);
     assert!(needles.are_gone_from_images(&disks.images()).is_err(), "there is no work to do");
     db.collect_range(ENDS).unwrap();
@@ -274,7 +293,7 @@ pub fn nothing_is_left(setup: &Setup, seed: u64) {
     let db = open_all(&disks.storages(), setup).unwrap();
     needles.work(&db, WRITES);
     assert!(needles.gone() > 50);
-    collect_all(&mut needles, &db, &disks);
+    collect_all(&mut needles, (&db, setup), &disks);
     let what = format!("{setup}, seed {seed}");
     no_needle(&needles, &disks, &what);
     needles.check(&db);

@@ -36,7 +36,7 @@ fn no_loss_of_power_brings_it_back() {
         let disks = Disks::new(setup);
         let db = session::open_all(&disks.storages(), setup).unwrap();
         needles.work(&db, 200);
-        collect_all(&mut needles, &db, &disks);
+        collect_all(&mut needles, (&db, setup), &disks);
         let mut replay = disks.replay();
         replay.advance(disks.time());
         let losses = PowerLoss { states_max: 20, ..PowerLoss::default() };
@@ -57,7 +57,7 @@ fn a_kill_in_the_midst_loses_nothing_and_the_next_call_does_the_rest() {
         let disks = Disks::new(setup);
         let db = session::open_all(&disks.storages(), setup).unwrap();
         needles.work(&db, 250);
-        needles.delete_most(&db);
+        needles.delete_most(&db, setup);
         needles.drop_one(&db);
         let begin = disks.time();
         let collect = |db: &Db| {
@@ -92,7 +92,7 @@ fn a_failed_call_loses_nothing_and_the_next_one_does_the_rest() {
             let faulty = Arc::new(Faulty::over(&disks.sims()[0]));
             let db = session::open(faulty.clone(), setup).unwrap();
             needles.work(&db, 250);
-            needles.delete_most(&db);
+            needles.delete_most(&db, setup);
             let before = faulty.calls();
             if let Some(call) = failing {
                 faulty.fail_call(before + call, Fault::Io);
@@ -129,7 +129,7 @@ fn readers_are_waited_for_by_the_caller() {
         needles.work(&db, WRITES);
         let refused = |what: &str| an_old_reader_is_named(&db, what);
         let snapshot = db.snapshot();
-        needles.delete_most(&db);
+        needles.delete_most(&db, setup);
         refused("1 snapshots or transactions");
         drop(snapshot);
         let cursor = db.cursor(..);
@@ -200,7 +200,7 @@ fn on_a_real_disk_too_while_others_write() {
                     busy.put((number % 500).to_be_bytes(), vec![7; 300]).unwrap();
                 }
             });
-            needles.delete_most(db);
+            needles.delete_most(db, setup);
             let dropped = needles.drop_one(db);
             let other = db.keyspace("other").unwrap();
             let collected = [&**db, &other].map(|keyspace| keyspace.collect_range(ENDS));
@@ -257,7 +257,7 @@ fn what_cannot_be_punched_is_overwritten() {
         let db = Db::open_through(dir.path(), setup.options.clone(), wrap).unwrap();
         let mut needles = Needles::new(4);
         needles.work(&db, WRITES / 3);
-        needles.delete_most(&db);
+        needles.delete_most(&db, setup);
         for name in ["default", "other", "dropped"] {
             db.keyspace(name).unwrap().collect_range(ENDS).unwrap();
         }

@@ -12,6 +12,7 @@ use cleavedb_base::sync::checker::thread;
 
 use crate::publish::Publisher;
 use crate::snapshot::{HeldBy, SnapshotList};
+use crate::time::{ManualTime, Time};
 
 /// Preemptions in one execution: nearly every known race needs two.
 const PREEMPTIONS: usize = 3;
@@ -99,14 +100,15 @@ fn a_snapshot_beside_a_job() {
     };
     let reader = {
         let (commits, list) = (commits.clone(), list.clone());
-        thread::spawn(move || list.take(HeldBy::Snapshot, || commits.publisher.visible()))
+        let time = Time::new(Arc::new(ManualTime::default()));
+        thread::spawn(move || list.take(HeldBy::Snapshot, || commits.publisher.visible(), &time))
     };
     let (known, read_point) = list.fix(|| commits.publisher.visible());
     let snapshot = reader.join().unwrap();
+    let seq = snapshot.at.seq;
     assert!(
-        known.contains(&snapshot.seq) || snapshot.seq >= read_point,
-        "a job at {read_point} does not know the snapshot at {}",
-        snapshot.seq
+        known.contains(&seq) || seq >= read_point,
+        "a job at {read_point} does not know the snapshot at {seq}"
     );
     writer.join().unwrap();
     drop(snapshot);

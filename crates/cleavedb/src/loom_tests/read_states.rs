@@ -28,8 +28,8 @@ use crate::state::{MemSlot, ReadState, ReadStates};
 /// The answer of a read state for the key.
 fn newest(state: &ReadState, visible: SeqNo) -> Answer {
     let hash = hash64(KEY, 0);
-    let in_memory = find_in_memory(state, KEY, hash, visible);
-    in_memory.unwrap_or_else(|| find_in_tables(state, KEY, hash, visible, None)).unwrap()
+    let in_memory = find_in_memory(state, KEY, hash, (visible, || 0));
+    in_memory.unwrap_or_else(|| find_in_tables(state, KEY, hash, (visible, || 0), None)).unwrap()
 }
 
 const KEY: &[u8] = b"\0\0key";
@@ -152,7 +152,7 @@ impl World {
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));
         let in_tables = state.version.tables().count();
         assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one read state");
-        let Answer::Inline(value) = newest(&state, visible) else {
+        let Answer::Inline(value, _) = newest(&state, visible) else {
             panic!("the key is not found at {visible}");
         };
         let removed = self.removed.load(Ordering::Acquire);

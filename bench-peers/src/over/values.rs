@@ -215,7 +215,7 @@ impl Values {
         }
         let (collected, run) = collector.finish()?;
         let moved = run.iter().filter_map(|entry| match &entry.content {
-            Content::Pointer(pointer) => {
+            Content::Pointer(pointer, _) => {
                 let (_, key) = split_encoded_key(entry.key)?;
                 Some((key.to_vec(), entry.seq, *pointer))
             }

@@ -240,7 +240,10 @@ pub(crate) fn get_encoded(
             if heats == Heats::No {
                 return state.segments.read(pointer, encoded_key, seq);
             }
-            found_cold(engine, encoded_key, (pointer, seq));
+            // A value that expires does not become hot.
+            if expiry.is_never() {
+                found_cold(engine, encoded_key, (pointer, seq));
+            }
             read_record(engine, &state, pointer, version)
         });
         if planted(Bug::CorruptIsAbsent) && value.is_err() {

@@ -86,6 +86,11 @@ impl Time {
     /// does: what has expired must not come back.
     pub(crate) fn millis(&self) -> u64 {
         let now = millis_of(self.source.now());
+        let latest = self.latest.load(Ordering::Acquire);
+        // Mostly the millisecond is the same: readers share the line of the number then.
+        if now <= latest {
+            return latest;
+        }
         self.latest.fetch_max(now, Ordering::AcqRel).max(now)
     }
 }

@@ -64,6 +64,8 @@ fn a_value_is_there_until_its_time_for_every_read() {
             drop((snapshot, cursor));
             db.compact().unwrap();
             assert_eq!(db.range(..).count(), 1);
+            let entries: u64 = db.metrics().levels.iter().map(|level| level.entries).sum();
+            assert_eq!(entries, 1, "{setup}: a compaction on request drops all of them");
         }
     }
 }

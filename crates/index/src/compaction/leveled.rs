@@ -110,9 +110,7 @@ pub fn pick_full(
         add(level, None, version.level(level));
     }
     let tables = || inputs.iter().flat_map(|input| &input.tables);
-    let clean = tables()
-        .map(|table| table.meta())
-        .all(|meta| meta.tombstones == 0 && meta.shadowed == 0 && !constraints.may_cover(meta));
+    let clean = tables().all(|table| !constraints.may_be_dead_in(table.meta()));
     let single = inputs.len() == 1 && clean;
     let blocked = tables().any(|table| constraints.is_busy(table))
         || (0..=bottom).any(|level| constraints.is_written(level, range.0, range.1));

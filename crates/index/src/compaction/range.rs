@@ -58,11 +58,9 @@ impl RangeGoal<'_> {
 
     /// Whether a table on its last level may have something that no reader sees.
     fn is_dirty(&self, meta: &TableMeta, constraints: &Constraints) -> bool {
-        let dead = meta.tombstones > 0
-            || meta.shadowed > 0
-            || constraints.may_cover(meta)
-            || meta.first_expiry.is_over(constraints.expired_before);
-        dead && !self.clean.contains(&meta.number) && !planted(Bug::DirtyTablesKept)
+        constraints.may_be_dead_in(meta)
+            && !self.clean.contains(&meta.number)
+            && !planted(Bug::DirtyTablesKept)
     }
 }
 

@@ -231,6 +231,13 @@ impl Constraints {
             || after < upto && self.tombstones.overlaps(smallest, largest, after, upto)
     }
 
+    /// Whether the table `meta` may have something that no reader sees, if no deeper level has keys
+    /// of it.
+    pub(super) fn may_be_dead_in(&self, meta: &TableMeta) -> bool {
+        let expired = meta.first_expiry.is_over(self.expired_before);
+        meta.tombstones > 0 || meta.shadowed > 0 || expired || self.may_cover(meta)
+    }
+
     /// Whether values of the table `meta` have expired and should give their space back.
     pub(super) fn has_expired(&self, meta: &TableMeta) -> bool {
         meta.is_due(self.expired_before, self.expired_long_ago)

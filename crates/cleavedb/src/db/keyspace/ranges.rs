@@ -31,6 +31,9 @@ impl Keyspace {
     /// Called on a keyspace that was dropped, it removes what the keyspace had;
     /// [`crate::Db::collect_dropped`] needs no handle.
     ///
+    /// So are values that have expired, but for those that a reader which is still held saw before
+    /// they did.
+    ///
     /// *What may be left*: bounds of range deletes, until their records go; bounds between groups,
     /// each the beginning of a key, or a whole one; names of keyspaces. Data that was in a file of
     /// the database and left it before this call, or that is in a checkpoint or a copy, is out of

@@ -239,6 +239,8 @@ fn a_table_whose_values_have_expired_is_rewritten_once() {
             let left: Vec<Item> = items.iter().filter(|item| !expired(item)).cloned().collect();
             assert_eq!(contents(&after), left);
             assert!(picked(&after, &constraints).is_none());
+            let all = |version: &Version| pick_full(version, &constraints, None, None);
+            assert!(all(&first).is_some() && all(&after).is_none(), "a caller asks for all");
         }
     }
 }

@@ -35,6 +35,16 @@ impl<'a> Op<'a> {
         Self { key, value: Some(value), lifetime: Lifetime::OfKeyspace }
     }
 
+    /// A put whose value lives for `ttl`.
+    pub(crate) fn put_with_ttl(key: &'a [u8], value: &'a [u8], ttl: Duration) -> Self {
+        Self { lifetime: Lifetime::For(ttl), ..Self::put(key, value) }
+    }
+
+    /// A put whose value lives until `time`, or for good.
+    pub(crate) fn put_until(key: &'a [u8], value: &'a [u8], time: Option<SystemTime>) -> Self {
+        Self { lifetime: Lifetime::until(time), ..Self::put(key, value) }
+    }
+
     /// A delete.
     #[inline]
     pub(crate) fn delete(key: &'a [u8]) -> Self {
@@ -187,8 +197,8 @@ impl KeyspaceBatch<'_> {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<&mut Self> {
-        let lifetime = Lifetime::For(ttl);
-        self.batch.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, self.keyspace)?;
+        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
+        self.batch.push(op, self.keyspace)?;
         Ok(self)
     }
 
@@ -199,8 +209,8 @@ impl KeyspaceBatch<'_> {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<&mut Self> {
-        let lifetime = Lifetime::until(time);
-        self.batch.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, self.keyspace)?;
+        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
+        self.batch.push(op, self.keyspace)?;
         Ok(self)
     }
 
@@ -238,8 +248,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<&mut Self> {
-        let lifetime = Lifetime::For(ttl);
-        self.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, None)?;
+        self.push(Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl), None)?;
         Ok(self)
     }
 
@@ -252,8 +261,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<&mut Self> {
-        let lifetime = Lifetime::until(time);
-        self.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, None)?;
+        self.push(Op::put_until(key.as_ref(), value.as_ref(), time), None)?;
         Ok(self)
     }
 

@@ -203,12 +203,12 @@ impl Transaction {
     /// Stores `value` under `key` at the commit. Fails as [`crate::Db::put`] does on a key or value
     /// that is too long.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(&self.snapshot.entry(), Op::put(key.as_ref(), value.as_ref()))
+        self.change(self.snapshot.target(), Op::put(key.as_ref(), value.as_ref()))
     }
 
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change(&self.snapshot.entry(), Op::delete(key.as_ref()))
+        self.change(self.snapshot.target(), Op::delete(key.as_ref()))
     }
 
     /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
@@ -219,8 +219,8 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let (lifetime, entry) = (Lifetime::For(ttl), self.snapshot.entry());
-        self.change(&entry, Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) })
+        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
+        self.change(self.snapshot.target(), op)
     }
 
     /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
@@ -231,14 +231,15 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        let (lifetime, entry) = (Lifetime::until(time), self.snapshot.entry());
-        self.change(&entry, Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) })
+        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
+        self.change(self.snapshot.target(), op)
     }
 
-    fn change(&mut self, keyspace: &CatalogEntry, op: Op<'_>) -> Result<()> {
+    /// Adds an operation on the keyspace of this id, whose values live for `ttl`.
+    fn change(&mut self, (id, ttl): (KeyspaceId, Option<Duration>), op: Op<'_>) -> Result<()> {
         op.check()?;
-        let key = EncodedKey::new(keyspace.id, op.key).as_bytes().to_vec();
-        let expiry = op.lifetime.expiry(keyspace.ttl, &self.watch.engine.time);
+        let key = EncodedKey::new(id, op.key).as_bytes().to_vec();
+        let expiry = op.lifetime.expiry(ttl, &self.watch.engine.time);
         let value = op.value.map(|value| PendingPut::new(value, expiry));
         let undone = self.has_savepoint.then(|| key.clone());
         let before = self.writes.insert(key, value);
@@ -382,7 +383,7 @@ impl KeyspaceTransaction<'_> {
     /// Stores `value` under `key` at the commit. Fails as [`Transaction::put`] does.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let op = Op::put(key.as_ref(), value.as_ref());
-        self.transaction.change(&self.snapshot.entry(), op)
+        self.transaction.change(self.snapshot.target(), op)
     }
 
     /// The value of `key`, and when it expires; see [`Transaction::get_with_expiry`].
@@ -401,8 +402,8 @@ impl KeyspaceTransaction<'_> {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let op = Op { lifetime: Lifetime::For(ttl), ..Op::put(key.as_ref(), value.as_ref()) };
-        self.transaction.change(&self.snapshot.entry(), op)
+        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
+        self.transaction.change(self.snapshot.target(), op)
     }
 
     /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
@@ -413,8 +414,8 @@ impl KeyspaceTransaction<'_> {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        let op = Op { lifetime: Lifetime::until(time), ..Op::put(key.as_ref(), value.as_ref()) };
-        self.transaction.change(&self.snapshot.entry(), op)
+        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
+        self.transaction.change(self.snapshot.target(), op)
     }
 
     /// Stores `value` under `key` at the commit, with this lifetime.
@@ -424,12 +425,12 @@ impl KeyspaceTransaction<'_> {
         value: &[u8],
         lifetime: Lifetime,
     ) -> Result<()> {
-        self.transaction.change(&self.snapshot.entry(), Op { lifetime, ..Op::put(key, value) })
+        self.transaction.change(self.snapshot.target(), Op { lifetime, ..Op::put(key, value) })
     }
 
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.transaction.change(&self.snapshot.entry(), Op::delete(key.as_ref()))
+        self.transaction.change(self.snapshot.target(), Op::delete(key.as_ref()))
     }
 
     /// Removes all keys of a range at the commit; see [`Transaction::delete_range`].

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cleavedb_base::{KeyspaceId, Result};
@@ -51,9 +51,10 @@ impl Snapshot {
         Self { keyspace: keyspace.0.clone(), ..self.clone() }
     }
 
-    /// The keyspace that it is of.
-    pub(crate) fn entry(&self) -> Arc<CatalogEntry> {
-        self.keyspace.clone()
+    /// Id of the keyspace that it is of, and how long values live there that are put without a time
+    /// to live of their own.
+    pub(crate) fn target(&self) -> (KeyspaceId, Option<Duration>) {
+        (self.keyspace.id, self.keyspace.ttl)
     }
 
     /// Id of the keyspace that it is of.

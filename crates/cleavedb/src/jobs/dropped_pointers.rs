@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EntryRoom, ErrorKind, Result, ValuePointer};
+use cleavedb_base::{EntryRoom, ErrorKind, Expiry, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::ValueGcObserver;
 use cleavedb_values::GroupTable;
@@ -54,7 +54,7 @@ impl ValueGcObserver for DroppedPointers<'_> {
     ) -> Result<Option<&'r [u8]>> {
         let Some((pointer, _)) = self.moved(entry)? else { return Ok(None) };
         self.refreshed += 1;
-        let (_, expiry) = ValuePointer::of_entry(entry.kind, entry.value)?;
+        let (expiry, _) = Expiry::split(entry.kind.expires(), entry.value)?;
         let (_, len) = pointer.encode_entry(expiry, room);
         Ok(Some(&room[..len]))
     }

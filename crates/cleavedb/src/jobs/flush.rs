@@ -14,7 +14,7 @@ use std::time::Instant;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
-use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_base::{ErrorKind, Expiry, FileNumber, Result, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
@@ -240,7 +240,7 @@ impl Flush<'_> {
             match grouped.moved(&entry) {
                 Some(Moved::Hot) => return Ok(()),
                 Some(Moved::Group(pointer)) => {
-                    let (_, expiry) = ValuePointer::of_entry(entry.kind, entry.value)?;
+                    let (expiry, _) = Expiry::split(entry.kind.expires(), entry.value)?;
                     let (kind, len) = pointer.encode_entry(expiry, &mut encoded);
                     return writer.add(Entry { kind, value: &encoded[..len], ..entry });
                 }

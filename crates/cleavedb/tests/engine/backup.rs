@@ -316,16 +316,21 @@ fn without_links_every_backup_is_whole() {
     }
 }
 
+/// A database after some work, what works on it, and a directory with a backup of it.
+fn backed_up(setup: &Setup) -> (Db, Churn, Shelf) {
+    let db = session::open_all(&Disks::forgetful(setup).storages(), setup).unwrap();
+    let mut churn = Churn::new(9);
+    churn.work(&db, 60);
+    let shelf = Shelf::default();
+    shelf.back_up(&db).unwrap();
+    (db, churn, shelf)
+}
+
 /// Whatever call fails: the backups before are whole, and the next one succeeds.
 #[test]
 fn a_backup_or_removal_that_fails_leaves_the_others_as_they_were() {
     for setup in &Setup::designs() {
-        let disks = Disks::forgetful(setup);
-        let db = session::open_all(&disks.storages(), setup).unwrap();
-        let mut churn = Churn::new(9);
-        churn.work(&db, 60);
-        let shelf = Shelf::default();
-        shelf.back_up(&db).unwrap();
+        let (db, mut churn, shelf) = backed_up(setup);
         let first = everything(&db).unwrap();
         churn.write(&db, 30);
         shelf.back_up(&db).unwrap();
@@ -401,12 +406,7 @@ fn numbers(storage: &dyn BackupStorage) -> Vec<u64> {
 #[test]
 fn a_restore_that_fails_leaves_no_database() {
     for setup in &Setup::designs() {
-        let disks = Disks::forgetful(setup);
-        let db = session::open_all(&disks.storages(), setup).unwrap();
-        let mut churn = Churn::new(9);
-        churn.work(&db, 60);
-        let shelf = Shelf::default();
-        shelf.back_up(&db).unwrap();
+        let (_db, churn, shelf) = backed_up(setup);
         for call in 0.. {
             let target = Sim::new();
             target.set_directory_id(77);

@@ -39,8 +39,7 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let lifetime = Lifetime::For(ttl);
-        let op = Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) };
+        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
         self.write_one(op, self.inner.engine.options.durability)
     }
 
@@ -53,7 +52,7 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        let op = Op { lifetime: Lifetime::until(time), ..Op::put(key.as_ref(), value.as_ref()) };
+        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
         self.write_one(op, self.inner.engine.options.durability)
     }
 

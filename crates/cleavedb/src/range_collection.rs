@@ -20,7 +20,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
@@ -41,9 +41,11 @@ use crate::{dead_records, maintenance, scheduler, value_files};
 /// once more.
 const PASSES_MAX: usize = 16;
 
-/// Looks for files that were dropped, and the pause between two, before their readers are named.
+/// Looks for files that were dropped, and the pause between two, before their readers are named. So
+/// they are after this time with the same file, whatever jobs of others run meanwhile.
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes that are read, or overwritten, at once.
 const PIECE: u64 = 64 << 10;
@@ -56,9 +58,11 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
     let upto = engine.commit.visible();
     check_readers(engine, upto)?;
     maintenance::flush_and_leave_log(engine)?;
-    // One that began before the flush may not know what was deleted.
-    let mut looks = 0;
-    while engine.jobs.lock().constraints.pinned_above.is_some() {
+    // A collection that began before the flush may not know what was deleted. Later ones have
+    // another epoch, if anything was flushed since.
+    let pinned = || engine.jobs.lock().constraints.pinned_above;
+    let (mut looks, begun) = (0, pinned());
+    while begun.is_some() && pinned() == begun {
         wait_for_jobs(engine, &mut looks)?;
     }
     ranges.iter().try_for_each(|bounds| clean(engine, bounds, upto))?;
@@ -182,7 +186,7 @@ fn begin_manifest(engine: &Engine) -> Result<()> {
 /// Gives back everything that was dropped, and waits until nothing of it is left.
 fn wait_for_removal(engine: &Engine) -> Result<()> {
     let horizon = FileNumber(engine.manifest.lock().next_number());
-    let mut looks = 0;
+    let (mut looks, mut held) = (0, None);
     loop {
         engine.check_open()?;
         removal::purge(engine);
@@ -198,11 +202,17 @@ fn wait_for_removal(engine: &Engine) -> Result<()> {
                 continue;
             }
         };
-        if scheduler::waits_for_others(engine) {
+        let since = match held {
+            Some((same, since)) if same == name => since,
+            _ => Instant::now(),
+        };
+        held = Some((name, since));
+        let is_over = since.elapsed() >= PATIENCE;
+        if !is_over && scheduler::waits_for_others(engine) {
             continue;
         }
         looks += 1;
-        if looks == LOOKS {
+        if is_over || looks == LOOKS {
             let what = "a range, a cursor, a snapshot or a checkpoint that began meanwhile still \
                         holds a file that was dropped; drop it and call again";
             return Err(Error::new(ErrorKind::Held, what).with("file", name));

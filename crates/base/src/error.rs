@@ -45,6 +45,9 @@ pub enum ErrorKind {
     /// Another commit has written what a transaction has read. Nothing was written; run the
     /// transaction again.
     Conflict,
+    /// The operands of a merge cannot be applied: their operator is not known to this open, or the
+    /// value of the key is none that it knows. Nothing is lost.
+    Merge,
     /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk. Drop
     /// it and call again.
     Held,
@@ -84,6 +87,7 @@ impl ErrorKind {
             Self::NoSpace => "no space",
             Self::Poisoned => "poisoned",
             Self::Conflict => "conflict",
+            Self::Merge => "merge",
             Self::Held => "held",
             Self::Closed => "closed",
             Self::Stopped => "stopped",

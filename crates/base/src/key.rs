@@ -37,6 +37,8 @@ pub enum EntryKind {
     ExpiringInline = 5,
     /// As [`EntryKind::Pointer`], behind the expiry of the value.
     ExpiringPointer = 6,
+    /// A [`crate::StoredOperand`]: it changes what older versions say.
+    Operand = 7,
 }
 
 impl EntryKind {
@@ -49,6 +51,7 @@ impl EntryKind {
             4 => Some(Self::Hot),
             5 => Some(Self::ExpiringInline),
             6 => Some(Self::ExpiringPointer),
+            7 => Some(Self::Operand),
             _ => None,
         }
     }

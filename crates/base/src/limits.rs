@@ -6,6 +6,13 @@ pub const KEY_LEN_MAX: usize = u16::MAX as usize - KEYSPACE_PREFIX_LEN;
 /// Longest value, in bytes. A value is written and verified as one piece, in memory.
 pub const VALUE_LEN_MAX: usize = 1 << 30;
 
+/// Longest operand of a merge with the name of its operator, in bytes. Operands stay in the index,
+/// so that they can be combined there.
+pub const OPERAND_LEN_MAX: usize = 64 << 10;
+
+/// Longest name of a merge operator, in bytes.
+pub const OPERATOR_NAME_MAX: usize = 64;
+
 /// Bytes that a keyspace id takes in front of a user key in the index.
 pub const KEYSPACE_PREFIX_LEN: usize = 2;
 

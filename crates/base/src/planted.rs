@@ -278,6 +278,14 @@ pub enum Bug {
     ExpiredUnderSnapshot,
     /// A collection of a hash group takes a record for alive that has expired and left the index.
     ExpiredRecordRevived,
+    /// A job takes an operand for a value, and drops what it changes.
+    OperandHidesOlder,
+    /// A compaction combines an operand that a collection has repeated, and its original stays.
+    RepeatCombined,
+    /// A job combines operands between which a snapshot reads.
+    OperandsCombinedAcross,
+    /// A hash group does not learn of an operand above one of its values.
+    OperandStubForgotten,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

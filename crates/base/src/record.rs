@@ -37,6 +37,8 @@ pub enum RecordKind {
     ExpiringInline = 5,
     /// As [`RecordKind::Separated`], with the expiry in front of the value.
     ExpiringSeparated = 6,
+    /// A [`crate::StoredOperand`], which changes what is there; the index holds it.
+    Operand = 7,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
     SyncMarker = 16,
     /// First record of every log file and segment.
@@ -60,6 +62,7 @@ impl RecordKind {
             4 => Self::Tag,
             5 => Self::ExpiringInline,
             6 => Self::ExpiringSeparated,
+            7 => Self::Operand,
             16 => Self::SyncMarker,
             17 => Self::FileHeader,
             18 => Self::Edit,
@@ -72,7 +75,7 @@ impl RecordKind {
 
     /// Whether a user's operation made this record; the store itself makes the others.
     pub fn is_operation(self) -> bool {
-        self == Self::Delete || self.is_inline() || self.is_separated()
+        matches!(self, Self::Delete | Self::Operand) || self.is_inline() || self.is_separated()
     }
 
     /// Whether the index holds the value of this record itself.

@@ -12,6 +12,7 @@ use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 pub use self::reading::{BatchOperation, PutLifetime};
 use crate::bounds::{Bounds, KeyRange};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
+use crate::merge::Operand;
 use crate::time::Lifetime;
 
 /// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
@@ -59,6 +60,8 @@ pub(crate) enum Change<'a> {
     One(Op<'a>),
     /// Deletes all tree keys from the first to the second, excluded.
     Range(&'a [u8], &'a [u8]),
+    /// Applies the stored operand of a merge, the second, to a key.
+    Operand(&'a [u8], &'a [u8]),
 }
 
 impl Change<'_> {
@@ -66,7 +69,7 @@ impl Change<'_> {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::One(op) => op.len(),
-            Self::Range(begin, end) => (begin.len() + end.len()) as u64,
+            Self::Range(key, other) | Self::Operand(key, other) => (key.len() + other.len()) as u64,
         }
     }
 }
@@ -126,6 +129,7 @@ pub(crate) fn check_memory<'a>(
             let kept = if kept < keyspace.separated_from { kept } else { 0 };
             OP_MEMORY + op.key.len() + kept
         }
+        Change::Operand(key, stored) => OP_MEMORY + key.len() + stored.len(),
         // In the read state, too.
         Change::Range(begin, end) => 2 * (OP_MEMORY + begin.len() + end.len()),
     };
@@ -139,7 +143,7 @@ pub(crate) fn check_memory<'a>(
     Err(error.with("takes", takes).with("most", most))
 }
 
-/// A list of puts and deletes that [`crate::Db::write`] applies atomically, in the order given: in
+/// A list of puts, deletes and merges that [`crate::Db::write`] applies atomically, in the order given: in
 /// the default keyspace, and in others ([`WriteBatch::keyspace`]).
 ///
 /// ```
@@ -163,11 +167,21 @@ struct BatchOp {
     key_end: usize,
     /// End of the value behind the key, for a put; of the second key, for a range.
     value_end: Option<usize>,
-    /// Whether it deletes a range, whose ends are tree keys.
-    is_range: bool,
+    kind: BatchOpKind,
     lifetime: Lifetime,
     /// Place of its keyspace in the list of the batch; none for the default one.
     keyspace: Option<u32>,
+}
+
+/// What the parts of an operation of a batch are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchOpKind {
+    /// A key, and the value of a put.
+    One,
+    /// The ends of a range that is deleted, as tree keys.
+    Range,
+    /// A key and the stored operand of a merge.
+    Operand,
 }
 
 impl BatchOp {
@@ -217,6 +231,12 @@ impl KeyspaceBatch<'_> {
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.batch.push(Op::delete(key.as_ref()), self.keyspace)?;
+        Ok(self)
+    }
+
+    /// Adds a merge; see [`WriteBatch::merge`].
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<&mut Self> {
+        self.batch.push_operand(key.as_ref(), operand, self.keyspace)?;
         Ok(self)
     }
 
@@ -271,6 +291,15 @@ impl WriteBatch {
         Ok(self)
     }
 
+    /// Adds a merge: see [`crate::Keyspace::merge`]. Fails as [`WriteBatch::put`] does, on an
+    /// operand that is too long, and for a keyspace whose values expire
+    /// ([`crate::KeyspaceOptions::ttl`]): there each merge is a call of its own. Whether the
+    /// database knows the operator is checked by the write.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<&mut Self> {
+        self.push_operand(key.as_ref(), operand, None)?;
+        Ok(self)
+    }
+
     /// Adds a delete of all keys of a range: of those that the database has, and that operations
     /// in front of it have put. Fails as [`WriteBatch::put`] does.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<&mut Self> {
@@ -286,7 +315,19 @@ impl WriteBatch {
 
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
-        self.push_bytes((op.key, op.value), keyspace, (false, op.lifetime))
+        self.push_bytes((op.key, op.value), keyspace, (BatchOpKind::One, op.lifetime))
+    }
+
+    fn push_operand(&mut self, key: &[u8], operand: &Operand, keyspace: Option<u32>) -> Result<()> {
+        if keyspace.is_some_and(|at| self.keyspaces[at as usize].ttl.is_some()) {
+            let what = "a batch has no merges of a keyspace whose values expire; merge there by a \
+                        call of its own";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let stored = operand.stored()?;
+        Op::put(key, &stored).check()?;
+        let kind = (BatchOpKind::Operand, Lifetime::OfKeyspace);
+        self.push_bytes((key, Some(&stored)), keyspace, kind)
     }
 
     fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
@@ -297,14 +338,18 @@ impl WriteBatch {
         }
         check_end(&lower)?;
         check_end(&upper)?;
-        self.push_bytes((&lower, Some(&upper)), keyspace, (true, Lifetime::OfKeyspace))
+        self.push_bytes(
+            (&lower, Some(&upper)),
+            keyspace,
+            (BatchOpKind::Range, Lifetime::OfKeyspace),
+        )
     }
 
     fn push_bytes(
         &mut self,
         (key, value): (&[u8], Option<&[u8]>),
         keyspace: Option<u32>,
-        (is_range, lifetime): (bool, Lifetime),
+        (kind, lifetime): (BatchOpKind, Lifetime),
     ) -> Result<()> {
         let len = value.map_or(0, <[u8]>::len);
         let records = self.bytes.len() + key.len() + len;
@@ -315,7 +360,7 @@ impl WriteBatch {
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
         let value_end = value.map(|_| self.bytes.len());
-        self.ops.push(BatchOp { key_end, value_end, is_range, lifetime, keyspace });
+        self.ops.push(BatchOp { key_end, value_end, kind, lifetime, keyspace });
         Ok(())
     }
 
@@ -348,9 +393,10 @@ impl WriteBatch {
     ) -> impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone {
         self.parts().map(move |(op, key, value)| {
             let lifetime = op.lifetime;
-            let change = match value.filter(|_| op.is_range) {
-                Some(end) => Change::Range(key, end),
-                None => Change::One(Op { key, value, lifetime }),
+            let change = match (op.kind, value) {
+                (BatchOpKind::Range, Some(end)) => Change::Range(key, end),
+                (BatchOpKind::Operand, Some(stored)) => Change::Operand(key, stored),
+                _ => Change::One(Op { key, value, lifetime }),
             };
             (change, op.keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
         })

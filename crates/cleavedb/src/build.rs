@@ -25,6 +25,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
+use crate::merge::{JobRule, LongChains};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::poison::Poison;
@@ -35,6 +36,16 @@ use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::value_files;
+
+/// Longest value that a job makes of operands where values are separated, in bytes: such values
+/// are rewritten with the index.
+const MERGED_VALUE_MAX: usize = 1024;
+
+fn operand_rule(options: &Options) -> JobRule {
+    let value_max =
+        if options.layout.separates() { MERGED_VALUE_MAX } else { options.long_value() };
+    JobRule { operators: options.merge_operators.clone(), value_max }
+}
 
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
@@ -74,6 +85,8 @@ pub(crate) fn build(
         storage,
         database_id,
         time: Time::new(options.time.clone()),
+        operand_rule: Arc::new(operand_rule(&options)),
+        long_chains: LongChains::default(),
         catalog: Catalog::new(options.separated_from()),
         commit,
         state: ReadStates::new(state),

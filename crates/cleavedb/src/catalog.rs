@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
@@ -153,6 +154,16 @@ impl Catalog {
         }
         let what = "a keyspace of another database, or of an earlier open, was used";
         Err(Error::new(ErrorKind::InvalidArgument, what).with("keyspace", &keyspace.name))
+    }
+
+    /// The keyspace of a tree key, and the key in it; `None` if it was dropped.
+    pub(crate) fn find<'k>(&self, encoded_key: &'k [u8]) -> Option<(Arc<CatalogEntry>, &'k [u8])> {
+        let (id, key) = split_encoded_key(encoded_key)?;
+        if id == KeyspaceId::DEFAULT {
+            return Some((self.default.clone(), key));
+        }
+        let named = self.named.lock();
+        named.keyspaces.values().find(|entry| entry.id == id).map(|entry| (entry.clone(), key))
     }
 
     /// The lock on the keyspaces that have names.

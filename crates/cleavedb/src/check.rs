@@ -6,7 +6,9 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, KeyspaceId, Result, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, ErrorKind, FileNumber, KeyspaceId, Result, ValuePointer,
+};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
@@ -308,6 +310,12 @@ fn check_pointers(
                 progress.add(*bytes)?;
             }
             report.note(resolved.map(|_| ()));
+        }
+        if iter.kind() == EntryKind::Operand {
+            let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
+            // Whether this open knows the operator says nothing about the data.
+            let damaged = |e: &Error| e.kind() != ErrorKind::Merge;
+            report.note(found.err().filter(damaged).map_or(Ok(()), Err));
         }
         if iter.kind() == EntryKind::Hot {
             let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);

@@ -406,6 +406,10 @@ pub(crate) fn insert_record(
             memtable.expires(expiry);
             table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
         }
+        RecordKind::Operand => {
+            memtable.has_operands.store(true, Ordering::Relaxed);
+            table.insert(encoded_key, hash, seq, EntryKind::Operand, value);
+        }
         _ => {
             memtable.deletes.fetch_add(1, Ordering::Relaxed);
             table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);

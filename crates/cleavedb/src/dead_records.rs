@@ -64,8 +64,12 @@ impl<'e> Search<'e> {
     fn is_needed(&self, record: &Record<'_>, key: &[u8], pointer: ValuePointer) -> Result<bool> {
         let (hash, seq) = (hash64(key, 0), record.header.seq);
         let is_it = |kind: EntryKind, found| kind.is_pointer() && found == seq;
-        let mut young = self.state.memtables.iter();
-        if let Some(hit) = young.find_map(|slot| slot.table.get(key, hash, SEQ_MAX)) {
+        // What operands change is needed, too.
+        let mut hits = Vec::new();
+        for slot in &self.state.memtables {
+            slot.table.versions_of(key, hash, SEQ_MAX, &mut hits);
+        }
+        if let Some(hit) = hits.into_iter().find(|hit| hit.kind != EntryKind::Operand) {
             return Ok(is_it(hit.kind, hit.seq));
         }
         if let Some(store) = &self.engine.hot
@@ -73,7 +77,8 @@ impl<'e> Search<'e> {
         {
             return Ok(hot == pointer);
         }
-        let newest = self.state.version.get(key, hash, SEQ_MAX)?;
+        let known = self.state.version.versions_of(u64::MAX, key, hash, SEQ_MAX)?;
+        let newest = known.into_iter().find(|it| it.kind != EntryKind::Operand);
         Ok(newest.is_some_and(|newest| is_it(newest.kind, newest.seq)))
     }
 

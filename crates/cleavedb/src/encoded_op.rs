@@ -53,6 +53,11 @@ impl<'a> EncodedOp<'a> {
         Self::of_kind(kind, keyspace.id, op.key, stored)
     }
 
+    /// The record of a stored operand of a merge: it stays in the index, whatever its length.
+    pub(crate) fn of_operand(key: &'a [u8], stored: &'a [u8], keyspace: KeyspaceId) -> Self {
+        Self::of_kind(RecordKind::Operand, keyspace, key, Cow::Borrowed(stored))
+    }
+
     /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
     /// makes others dead.
     pub(crate) fn of_system(op: Op<'a>, deletes: bool) -> Self {

@@ -34,6 +34,7 @@ use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
+use crate::merge::{JobRule, LongChains};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::poison::Poison;
@@ -48,6 +49,10 @@ pub(crate) struct Engine {
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
     pub(crate) time: Time,
+    /// How jobs treat operands of merges.
+    pub(crate) operand_rule: Arc<JobRule>,
+    /// Keys that the next merges write anew.
+    pub(crate) long_chains: LongChains,
     /// Its keyspaces.
     pub(crate) catalog: Catalog,
     pub(crate) commit: Commit,

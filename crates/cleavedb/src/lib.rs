@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod time;
+mod merge;
 mod volume;
 mod group_options;
 mod flush_parts;
@@ -130,6 +131,7 @@ pub use destroy::DestroyReport;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use item::Item;
+pub use merge::{MergeOperator, MergeOperators, Operand};
 pub use metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
     ValueFileMetrics,

@@ -20,6 +20,7 @@ use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
 use crate::group_options::GroupOptions;
+use crate::merge::MergeOperators;
 use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
 
@@ -205,6 +206,9 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
+    /// What merges do to values, by the names of operators. Default: those of
+    /// [`crate::Operand::add`], [`crate::Operand::append`] and [`crate::Operand::max`].
+    pub merge_operators: MergeOperators,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories besides the database's own, and the classes placed there. Existing ones need not
@@ -261,6 +265,7 @@ impl Options {
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
+            merge_operators: MergeOperators::default(),
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

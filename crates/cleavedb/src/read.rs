@@ -1,5 +1,7 @@
 //! Point reads: finds the newest visible version of a key, and reads its value.
 
+mod merged;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,7 +26,7 @@ use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
 /// Answer of the index for a key.
-pub(crate) enum Answer {
+enum Answer {
     Absent,
     /// The value, from the index or from the record cache, and when it expires.
     Inline(Bytes, Expiry),
@@ -32,6 +34,8 @@ pub(crate) enum Answer {
     Record(ValuePointer, SeqNo, Expiry),
     /// The hot store has the newest version.
     Hot,
+    /// An operand of a merge, which changes what older versions say.
+    Operand,
 }
 
 impl Answer {
@@ -48,6 +52,7 @@ impl Answer {
             EntryKind::Inline => Self::Inline(inline(), Expiry::NEVER),
             EntryKind::Pointer => Self::Record(ValuePointer::decode(value)?, seq, Expiry::NEVER),
             EntryKind::Hot => Self::Hot,
+            EntryKind::Operand => Self::Operand,
             EntryKind::ExpiringInline | EntryKind::ExpiringPointer => {
                 let (expiry, rest) = Expiry::split(true, value)?;
                 match kind {
@@ -64,7 +69,7 @@ impl Answer {
 
 /// The answer of the MemTables, if they have the key.
 #[inline]
-pub(crate) fn find_in_memory(
+fn find_in_memory(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
@@ -86,7 +91,7 @@ fn is_deleted(tombstones: &RangeTombstones, encoded_key: &[u8], seq: SeqNo, upto
 
 /// The answer of the tables.
 #[inline]
-pub(crate) fn find_in_tables(
+fn find_in_tables(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
@@ -199,10 +204,18 @@ pub(crate) fn contains(
     loop {
         match find(engine, encoded_key, hash, snapshot, Heats::Yes)?.1 {
             Answer::Absent => return Ok(false),
-            Answer::Inline(..) | Answer::Record(..) => return Ok(true),
+            Answer::Inline(..) | Answer::Record(..) | Answer::Operand => return Ok(true),
             Answer::Hot => {}
         }
     }
+}
+
+/// Whether the value of a tree key at `snapshot` is one that operands change and that does not
+/// expire itself.
+pub(crate) fn is_merged(engine: &Engine, encoded_key: &[u8], snapshot: ReadPoint) -> Result<bool> {
+    let hash = hash64(encoded_key, 0);
+    let (_, found) = find(engine, encoded_key, hash, Some(snapshot), Heats::No)?;
+    Ok(matches!(found, Answer::Operand) && merged::stays(engine, encoded_key, hash, snapshot)?)
 }
 
 /// As [`get_with_expiry`], for a tree key.
@@ -219,6 +232,7 @@ pub(crate) fn get_encoded(
             Answer::Absent => return Ok(None),
             Answer::Inline(value, expiry) => return Ok(Some((value, expiry))),
             Answer::Record(pointer, seq, expiry) => (pointer, seq, expiry),
+            Answer::Operand => return merged::get(engine, encoded_key, hash, snapshot),
             // A flush is changing what is hot.
             Answer::Hot => continue,
         };
@@ -389,7 +403,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             let version = (encoded_key.as_bytes(), hash, seq);
             read_record(engine, &state, pointer, version).map(Some)
         }
-        Answer::Hot => {
+        Answer::Hot | Answer::Operand => {
             let found = get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), Heats::No)?;
             Ok(found.map(|(value, _)| value))
         }

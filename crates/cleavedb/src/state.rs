@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, RangeTombstones, Version};
@@ -26,6 +26,8 @@ pub(crate) struct MemSlot {
     pub(crate) written_before: u64,
     /// Tombstones in it.
     pub(crate) deletes: AtomicU64,
+    /// Whether there are operands of merges in it.
+    pub(crate) has_operands: AtomicBool,
     /// When the first and the last of its values expire, of those that do.
     first_expiry: AtomicU64,
     last_expiry: AtomicU64,
@@ -76,6 +78,7 @@ impl MemSlot {
             has_system: false,
             written_before: 0,
             deletes: AtomicU64::new(0),
+            has_operands: AtomicBool::new(false),
             first_expiry: AtomicU64::new(u64::MAX),
             last_expiry: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),

@@ -20,9 +20,11 @@ use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
 use crate::engine::Engine;
+use crate::merge::Operand;
 use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
+use crate::read;
 use crate::recent_writes::ReadSet;
 use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
@@ -209,6 +211,29 @@ impl Transaction {
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.change(self.snapshot.target(), Op::delete(key.as_ref()))
+    }
+
+    /// Changes the value of `key` by `operand` at the commit. In a transaction that is a read and a
+    /// put: the key counts as read. The value keeps its expiry; one that begins here lives as its
+    /// keyspace says. Fails as [`crate::Keyspace::merge`] does.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<()> {
+        let snapshot = self.snapshot.clone();
+        self.merge_into(&snapshot, key.as_ref(), operand)
+    }
+
+    fn merge_into(&mut self, snapshot: &Snapshot, key: &[u8], operand: &Operand) -> Result<()> {
+        let stored = operand.stored()?;
+        let operators = self.watch.engine.operand_rule.operators.clone();
+        operators.check_stored(&stored)?;
+        let before = self.get_with_expiry_from(snapshot, key)?;
+        let value = before.as_ref().map(|(value, _)| &value[..]);
+        let encoded_key = EncodedKey::new(snapshot.keyspace_id(), key);
+        let made = operators.value(encoded_key.as_bytes(), value, &[stored])?;
+        let lifetime = match before {
+            Some((_, expires)) => Lifetime::until(expires),
+            None => Lifetime::OfKeyspace,
+        };
+        self.change(snapshot.target(), Op { lifetime, ..Op::put(key, &made) })
     }
 
     /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
@@ -426,6 +451,23 @@ impl KeyspaceTransaction<'_> {
         lifetime: Lifetime,
     ) -> Result<()> {
         self.transaction.change(self.snapshot.target(), Op { lifetime, ..Op::put(key, value) })
+    }
+
+    /// Changes the value of `key` by `operand` at the commit; see [`Transaction::merge`].
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<()> {
+        self.transaction.merge_into(&self.snapshot, key.as_ref(), operand)
+    }
+
+    /// Puts the value of `key` as it is, if merges have changed it and it does not expire.
+    pub(crate) fn write_merged_anew(&mut self, key: &[u8]) -> Result<()> {
+        let Some((value, expires)) = self.get_with_expiry(key)? else { return Ok(()) };
+        let at = self.snapshot.at()?;
+        let engine = &self.transaction.watch.engine;
+        let encoded_key = EncodedKey::new(self.snapshot.keyspace_id(), key);
+        if expires.is_some() || !read::is_merged(engine, encoded_key.as_bytes(), at)? {
+            return Ok(());
+        }
+        self.put_living(key, &value, Lifetime::until(None))
     }
 
     /// Removes `key` at the commit, if it exists.

@@ -48,14 +48,17 @@ pub(crate) fn write_changes<'a>(
     let bytes = changes.clone().map(|(change, _)| change.len()).sum();
     let mut ranges = RangeDeletes::new(engine);
     for (position, (change, _)) in changes.clone().enumerate() {
-        if let Change::Range(begin, end) = change {
-            ranges.add(position, begin, end, false);
+        match change {
+            Change::One(_) => {}
+            Change::Range(begin, end) => ranges.add(position, begin, end, false),
+            Change::Operand(_, stored) => engine.operand_rule.operators.check_stored(stored)?,
         }
     }
     ranges.tidy();
     let mut count = 0;
     let one = |(change, keyspace): (Change<'a>, &'a Arc<CatalogEntry>)| match change {
         Change::One(op) => EncodedOp::new(op, keyspace, &engine.time),
+        Change::Operand(key, stored) => EncodedOp::of_operand(key, stored, keyspace.id),
         Change::Range(..) => {
             count += 1;
             ranges.op(count - 1)

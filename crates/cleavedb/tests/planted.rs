@@ -387,6 +387,14 @@ fn model_with_ttls(seed: u64) -> Result<(), String> {
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
 }
 
+/// The same where merges change values.
+fn model_with_merges(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let profile = Profile { merges: 60, ..Profile::model() };
+    model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+}
+
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     expiry::space_comes_back(&designs[seed as usize % designs.len()])
@@ -652,6 +660,10 @@ caught! {
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
+    an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
+    a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
+    operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;
+    an_operand_that_a_hash_group_does_not_know: OperandStubForgotten by model_with_merges;
     an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;
     a_record_of_an_expired_value_that_is_revived: ExpiredRecordRevived by space_of_expired_values;
     a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;

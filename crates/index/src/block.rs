@@ -44,6 +44,9 @@ const TAG_HOT: u8 = 0x83;
 const TAG_EXPIRING_INLINE: u8 = 0x82;
 const TAG_EXPIRING_POINTER: u8 = 0x81;
 
+/// The kind of an operand in these bits.
+const TAG_OPERAND: u8 = 0x80;
+
 /// Tag bit of a repeated entry.
 const TAG_REPEAT: u8 = 0x04;
 
@@ -64,6 +67,7 @@ fn kind_bits(kind: EntryKind) -> u8 {
         EntryKind::Hot => TAG_HOT,
         EntryKind::ExpiringInline => TAG_EXPIRING_INLINE,
         EntryKind::ExpiringPointer => TAG_EXPIRING_POINTER,
+        EntryKind::Operand => TAG_OPERAND,
         EntryKind::Delete | EntryKind::Inline | EntryKind::Pointer => kind as u8,
     }
 }
@@ -123,6 +127,7 @@ impl Parsed {
             TAG_HOT => EntryKind::Hot,
             TAG_EXPIRING_INLINE => EntryKind::ExpiringInline,
             TAG_EXPIRING_POINTER => EntryKind::ExpiringPointer,
+            TAG_OPERAND => EntryKind::Operand,
             _ => EntryKind::Pointer,
         }
     }
@@ -219,6 +224,8 @@ impl Block {
             1..=3 => true,
             TAG_HOT => head.value_len == 0,
             TAG_EXPIRING_INLINE | TAG_EXPIRING_POINTER => head.value_len >= Expiry::LEN,
+            // It names its operator.
+            TAG_OPERAND => head.value_len > 1,
             _ => false,
         };
         if end > self.restarts_at || seq_len > 8 || !known {

@@ -2,10 +2,12 @@
 //!
 //! Live snapshots divide the sequence numbers into stripes; of each key, only the newest version in
 //! each stripe is visible, unless a range tombstone of the same stripe covers it: every reader that
-//! could see the version sees the tombstone too. A version whose value has expired for every reader
+//! could see the version sees the tombstone too. An operand of a merge changes what older versions
+//! say, so with it the next older version of the stripe is visible, too. A version whose value has expired for every reader
 //! counts as a tombstone: older versions stay hidden. Flushes, compactions and collections apply
 //! this one rule.
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Expiry, SeqNo};
 
 use crate::entry::Entry;
@@ -64,14 +66,22 @@ impl<'a> Retention<'a> {
         }
     }
 
-    /// Whether a reader can see this version of the current key.
+    /// The stripe of a version.
     #[inline]
-    pub fn keep(&mut self, seq: SeqNo) -> bool {
-        let stripe = self.snapshots.partition_point(|snapshot| *snapshot < seq);
+    pub fn stripe(&self, seq: SeqNo) -> usize {
+        self.snapshots.partition_point(|snapshot| *snapshot < seq)
+    }
+
+    /// Whether a reader can see this version of the current key, which is of this kind.
+    #[inline]
+    pub fn keep(&mut self, seq: SeqNo, kind: EntryKind) -> bool {
+        let stripe = self.stripe(seq);
         if self.kept == Some(stripe) || !self.covering.is_empty() && self.is_covered(seq, stripe) {
             return false;
         }
-        self.kept = Some(stripe);
+        if kind != EntryKind::Operand || planted(Bug::OperandHidesOlder) {
+            self.kept = Some(stripe);
+        }
         true
     }
 
@@ -101,9 +111,22 @@ mod tests {
             RangeTombstones::default().with(tombstones.iter().map(range), 0).fragments(99);
         let mut retention = Retention::new(snapshots, &fragments, 0);
         retention.begin_key(b"c");
-        assert!(retention.keep(1), "behind the range");
+        assert!(retention.keep(1, EntryKind::Inline), "behind the range");
         retention.begin_key(b"b");
-        versions.iter().copied().filter(|seq| retention.keep(*seq)).collect()
+        let keep = |seq: &SeqNo| retention.keep(*seq, EntryKind::Inline);
+        versions.iter().copied().filter(keep).collect()
+    }
+
+    #[test]
+    fn what_operands_change_is_kept_with_them() {
+        let (tombstones, snapshots) = (Fragments::default(), [10]);
+        let mut retention = Retention::new(&snapshots, &tombstones, 0);
+        retention.begin_key(b"key");
+        let mut keep = |seq, kind| retention.keep(seq, kind);
+        assert!(keep(14, EntryKind::Operand) && keep(13, EntryKind::Operand));
+        assert!(keep(12, EntryKind::Pointer) && !keep(11, EntryKind::Inline));
+        assert!(keep(9, EntryKind::Operand) && keep(8, EntryKind::Delete));
+        assert!(!keep(7, EntryKind::Operand), "hidden by the delete");
     }
 
     #[test]

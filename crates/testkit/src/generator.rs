@@ -6,8 +6,10 @@
 use std::cmp::Ordering;
 
 use cleavedb::Durability;
+use cleavedb_base::checksum::hash64;
 use cleavedb_storage_sim::sim::Rng;
 
+use crate::merges;
 use crate::op::{Op, Scan, Write};
 
 /// The mix of operations.
@@ -35,6 +37,9 @@ pub struct Profile {
     /// Chance, in percent, that the value of a put expires; if there is one, time passes now and
     /// then.
     pub ttls: u64,
+    /// Chance, in percent, that a write is a merge. Then values of every other key do not expire:
+    /// operands do not.
+    pub merges: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.
     pub endings: u64,
@@ -56,6 +61,7 @@ impl Profile {
             batches: 20,
             ranges: 0,
             ttls: 0,
+            merges: 0,
             endings: 0,
             kills: true,
         }
@@ -80,6 +86,7 @@ impl Profile {
             batches: 20,
             ranges: 0,
             ttls: 0,
+            merges: 0,
             endings: 0,
             kills: true,
         }
@@ -139,6 +146,11 @@ impl Generator {
                 Ordering::Equal => Write::delete_range(&key, &[&key[..], b"\0"].concat()),
             };
         }
+        let merges = self.profile.merges > 0 && hash64(&key, 0) % 2 == 0;
+        if merges && self.rng.chance(self.profile.merges) {
+            self.writes += 1;
+            return Write::merge(&key, merges::draw(&mut self.rng, self.writes));
+        }
         if self.rng.chance(25) {
             return Write::delete(&key);
         }
@@ -146,7 +158,7 @@ impl Generator {
         let len = len + self.rng.index(len / 16 + 1);
         self.writes += 1;
         let put = Write::put(&key, value(self.writes, len));
-        if self.profile.ttls == 0 || !self.rng.chance(self.profile.ttls) {
+        if self.profile.ttls == 0 || merges || !self.rng.chance(self.profile.ttls) {
             return put;
         }
         // Most die soon, some at once, some never in this test.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod merges;
 pub mod op;
 pub mod records;
 pub mod state;

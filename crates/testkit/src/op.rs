@@ -7,15 +7,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cleavedb::Durability;
+use cleavedb::{Durability, Operand};
 
-/// A put, or, without a value, a delete: of a key or of a range.
+/// A put, a merge, or, without a value or an operand, a delete: of a key or of a range.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Write {
     /// The key, or the first of a range.
     pub key: Vec<u8>,
     /// The value of a put.
     pub value: Option<Arc<[u8]>>,
+    /// What a merge does to the value of the key.
+    pub operand: Option<Operand>,
     /// The key behind the range that is deleted.
     pub upto: Option<Vec<u8>>,
     /// How long the value of a put lives, in milliseconds.
@@ -26,6 +28,11 @@ impl Write {
     /// A put.
     pub fn put(key: &[u8], value: Vec<u8>) -> Self {
         Self { key: key.to_vec(), value: Some(value.into()), ..Self::default() }
+    }
+
+    /// A merge.
+    pub fn merge(key: &[u8], operand: Operand) -> Self {
+        Self { key: key.to_vec(), operand: Some(operand), ..Self::default() }
     }
 
     /// A delete.
@@ -41,6 +48,10 @@ impl Write {
 
 impl fmt::Debug for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operand) = &self.operand {
+            let (operator, len) = (operand.operator(), operand.bytes().len());
+            return write!(f, "{}~{operator} {len}B", short(&self.key));
+        }
         match (&self.value, &self.upto) {
             (Some(value), _) => {
                 write!(f, "{}={}B", short(&self.key), value.len())?;

@@ -62,6 +62,9 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
         && write.ttl.is_none()
     {
         let key = &write.key[..];
+        if let Some(operand) = &write.operand {
+            return db.merge_with(key, operand, durability);
+        }
         return match (&write.value, &write.upto) {
             (Some(value), _) => db.put_with(key, value, durability),
             (None, Some(upto)) => db.delete_range_with(key..&upto[..], durability),
@@ -71,6 +74,10 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
     let mut batch = WriteBatch::new();
     for write in writes {
         let key = &write.key[..];
+        if let Some(operand) = &write.operand {
+            batch.merge(key, operand)?;
+            continue;
+        }
         match (&write.value, &write.upto) {
             (Some(value), _) => match write.ttl {
                 Some(ttl) => batch.put_with_ttl(key, value, Duration::from_millis(ttl))?,

@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
-    LivenessRule, ManualTime, MinSeparated, Options, Partition, Preset, Relocation, SurvivorRoute,
-    TimeSource, VictimPolicy, Volume,
+    LivenessRule, ManualTime, MergeOperators, MinSeparated, Options, Partition, Preset, Relocation,
+    SurvivorRoute, TimeSource, VictimPolicy, Volume,
 };
+
+use crate::merges::Plait;
 
 /// Options, and whether the log window outlives the process.
 #[derive(Clone, Debug)]
@@ -115,7 +117,8 @@ impl Setup {
         let (name, options) = (format!("{preset}{window}"), tiny(preset));
         let clock = Arc::new(ManualTime::default());
         clock.advance(Duration::from_millis(NOON));
-        let options = Options { time: clock.clone(), ..options };
+        let merge_operators = MergeOperators::default().with(Plait);
+        let options = Options { time: clock.clone(), merge_operators, ..options };
         Self { name, options, window_survives, clock }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 
+use crate::merges;
 use crate::op::Write;
 
 /// A value, and when it expires, in milliseconds.
@@ -73,9 +74,13 @@ impl State {
     /// Applies the writes of one batch, in order.
     pub fn apply(&mut self, batch: &[Write]) {
         for write in batch {
-            match &write.upto {
-                Some(upto) => self.delete_range(&write.key, upto),
-                None => {
+            match (&write.upto, &write.operand) {
+                (Some(upto), _) => self.delete_range(&write.key, upto),
+                (None, Some(operand)) => {
+                    let value = merges::apply(self.get(&write.key), operand);
+                    self.set(&write.key, Some(&value.into()));
+                }
+                (None, None) => {
                     let expiry = write.ttl.map(|ttl| self.now + ttl);
                     let value = write.value.clone().filter(|_| write.ttl != Some(0));
                     self.set_living(&write.key, value.map(|value| (value, expiry)));

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use cleavedb_base::codec::varint_len;
 use cleavedb_base::limits::{BATCH_BYTES_MAX, KEYSPACE_PREFIX_LEN};
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Expiry, KeyspaceId, Result};
+use cleavedb_base::{Expiry, KeyspaceId, Result, StoredOperand};
 
-use super::{BatchOp, WriteBatch, full};
+use super::{BatchOp, BatchOpKind, WriteBatch, full};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::time::{self, Lifetime};
 
@@ -36,6 +36,17 @@ pub enum BatchOperation<'a> {
         keyspace: Option<KeyspaceRef>,
         /// The key.
         key: &'a [u8],
+    },
+    /// A merge.
+    Merge {
+        /// Its keyspace.
+        keyspace: Option<KeyspaceRef>,
+        /// The key.
+        key: &'a [u8],
+        /// The name of the operator.
+        operator: &'a str,
+        /// What it applies.
+        operand: &'a [u8],
     },
     /// A delete of all keys of a range.
     DeleteRange {
@@ -96,7 +107,14 @@ impl WriteBatch {
             let named = keyspace.filter(|entry| entry.id != KeyspaceId::DEFAULT);
             let keyspace = named.cloned().map(KeyspaceRef);
             match value {
-                Some(end) if op.is_range => {
+                Some(stored) if op.kind == BatchOpKind::Operand => {
+                    // It was encoded when it was added.
+                    let stored = StoredOperand::decode(stored);
+                    let stored = stored.unwrap_or(StoredOperand { operator: "", operand: &[] });
+                    let StoredOperand { operator, operand } = stored;
+                    BatchOperation::Merge { keyspace, key, operator, operand }
+                }
+                Some(end) if op.kind == BatchOpKind::Range => {
                     let (prefix, from) = key.split_at(KEYSPACE_PREFIX_LEN);
                     BatchOperation::DeleteRange { keyspace, from, to: end.strip_prefix(prefix) }
                 }
@@ -124,7 +142,7 @@ impl WriteBatch {
     /// earlier deletes of ranges. Goes through all operations.
     pub fn size_bytes(&self) -> u64 {
         let of_range = |(op, from, to): (&BatchOp, &[u8], Option<&[u8]>)| match to {
-            Some(to) if op.is_range => {
+            Some(to) if op.kind == BatchOpKind::Range => {
                 RANGE_LEN + varint_len(from.len() as u64) + varint_len(to.len() as u64)
             }
             _ => match op.lifetime {
@@ -173,6 +191,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
+    use crate::merge::Operand;
 
     /// Each operation in words.
     fn words(batch: &WriteBatch) -> Vec<String> {
@@ -185,6 +204,9 @@ mod tests {
             BatchOperation::Put { keyspace, key, value, lifetime } => {
                 let ends = if lifetime == PutLifetime::OfKeyspace { "" } else { "!" };
                 format!("{} {}={}{ends}", name(keyspace), text(key), text(value))
+            }
+            BatchOperation::Merge { keyspace, key, operator, operand } => {
+                format!("{} {} {operator} {}", name(keyspace), text(key), text(operand))
             }
             BatchOperation::Delete { keyspace, key } => format!("{} {}", name(keyspace), text(key)),
             BatchOperation::DeleteRange { keyspace, from, to } => {
@@ -207,14 +229,15 @@ mod tests {
         let mut second = WriteBatch::new();
         second.keyspace(&two).delete("x").unwrap();
         second.keyspace(&default).put_with_ttl("d", "2", Duration::from_secs(1)).unwrap();
+        second.merge("m", &Operand::add(5)).unwrap();
         second.keyspace(&one).delete_range(..="e").unwrap().delete_range("z".."y").unwrap();
         assert_eq!(words(&first), ["- a=1", "- b..", "one =", "one ..c"]);
-        assert_eq!(words(&second), ["two x", "- d=2!", "one ..e\0"]);
+        assert_eq!(words(&second), ["two x", "- d=2!", "- m add 5", "one ..e\0"]);
         let (both, sizes) = ([words(&first), words(&second)].concat(), second.size_bytes());
         let mut all = first.clone();
         all.append(&second).unwrap();
         all.append(&WriteBatch::new()).unwrap();
-        assert_eq!((words(&all), all.len()), (both, 7));
+        assert_eq!((words(&all), all.len()), (both, 8));
         assert_eq!(all.size_bytes(), first.size_bytes() + sizes);
         all.clear();
         assert!(all.is_empty() && all.iter().next().is_none() && all.size_bytes() == 0);

@@ -72,6 +72,13 @@ impl Moment {
         found.filter(|pointer| self.state.segments.is_there(*pointer))
     }
 
+    /// The value of a key that merges have changed: a look-up applies them.
+    pub(super) fn merged_value(&self, encoded_key: &[u8]) -> Result<Bytes> {
+        let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
+        let lost = || Error::corruption("a key that merges have changed has no value");
+        found.map(|(value, _)| value).ok_or_else(lost)
+    }
+
     /// The value of a hot key: its newest version, if the cursor sees that, or else the one that a
     /// look-up finds, since the key was written or moved after the cursor began.
     pub(super) fn hot_value(

@@ -107,6 +107,8 @@ enum EntryValue {
     Pointer(ValuePointer),
     /// That of a hot key, which is not looked up yet.
     Hot,
+    /// That of a key that merges have changed.
+    Merged,
     /// Where it lies, and the chunk with which it is read, if its neighbours are read with it.
     Place(ValuePointer, Option<Arc<Chunk>>),
     /// The same of a hot key: where its newest version lies, if the read state has it.
@@ -123,6 +125,7 @@ impl CursorEntry {
                 pointer.map_or_else(EntryValue::Unreadable, EntryValue::Pointer)
             }
             EntryKind::Hot => EntryValue::Hot,
+            EntryKind::Operand => EntryValue::Merged,
             _ => EntryValue::Known(iter.keep_value()),
         };
         let (encoded_key, expiry) = (Bytes::copy_from_slice(iter.key()), iter.expiry());
@@ -148,7 +151,7 @@ impl CursorEntry {
             EntryValue::Known(value) => value.len() as u64,
             EntryValue::Pointer(pointer) | EntryValue::Place(pointer, _) => u64::from(pointer.len),
             EntryValue::HotPlace(pointer, _) => pointer.map_or(0, |pointer| u64::from(pointer.len)),
-            EntryValue::Hot | EntryValue::Unreadable(_) => 0,
+            EntryValue::Hot | EntryValue::Merged | EntryValue::Unreadable(_) => 0,
         }
     }
 }
@@ -184,6 +187,7 @@ impl Cursor {
             EntryValue::Place(pointer, Some(chunk)) => {
                 segments.read_in(chunk, *pointer, encoded_key, *seq)
             }
+            EntryValue::Merged => self.moment.merged_value(encoded_key),
             EntryValue::Hot => self.moment.hot_value(encoded_key, None, None),
             EntryValue::HotPlace(pointer, chunk) => {
                 self.moment.hot_value(encoded_key, *pointer, chunk.as_deref())

@@ -4,6 +4,7 @@ mod reads;
 mod writes;
 mod conditional;
 mod expiring;
+mod merging;
 mod ranges;
 
 use std::ops::Deref;

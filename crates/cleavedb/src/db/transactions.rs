@@ -6,6 +6,7 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{ErrorKind, Result};
 
 use super::Db;
+use crate::options::Durability;
 use crate::transaction::Transaction;
 
 /// Attempts of [`Db::transact`] before it begins to pause between two, and its longest pause.
@@ -35,12 +36,21 @@ impl Db {
     /// assert_eq!(visits, 42);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
-    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.transact_with(self.engine().options.durability, body)
+    }
+
+    /// As [`Db::transact`], with another durability of the commit.
+    pub fn transact_with<T>(
+        &self,
+        durability: Durability,
+        mut body: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         let mut attempts = 0;
         loop {
             let mut transaction = self.transaction()?;
             let answer = body(&mut transaction)?;
-            match transaction.commit() {
+            match transaction.commit_with(durability) {
                 Ok(()) => return Ok(answer),
                 Err(e) if e.kind() == ErrorKind::Conflict => {}
                 Err(e) => return Err(e),

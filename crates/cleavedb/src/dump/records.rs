@@ -19,6 +19,7 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::Tag => "tag",
         RecordKind::ExpiringInline => "put expiring",
         RecordKind::ExpiringSeparated => "put separated expiring",
+        RecordKind::Operand => "merge",
         RecordKind::SyncMarker => "mark",
         RecordKind::FileHeader => "file header",
         RecordKind::Edit => "edit",

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EntryKind, Error, Expiry, FileNumber, KeyspaceId, ValuePointer};
+use cleavedb_base::{
+    EntryKind, Error, Expiry, FileNumber, KeyspaceId, StoredOperand, ValuePointer,
+};
 use cleavedb_index::table::TableParts;
 use cleavedb_index::table_format::BlockHandle;
 use cleavedb_index::{Entry, TableMeta};
@@ -91,6 +93,19 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
                 Err(error) => out.damage(located(error, block))?,
             }
             "pointer"
+        }
+        EntryKind::Operand => {
+            match StoredOperand::decode(entry.value) {
+                Ok(StoredOperand { operator, operand }) => {
+                    facts.push(("operator", operator.to_owned().into()));
+                    facts.push(("value_len", (operand.len() as u64).into()));
+                    if out.values {
+                        facts.push(("value", DumpFact::Value(operand)));
+                    }
+                }
+                Err(error) => out.damage(located(error, block))?,
+            }
+            "merge"
         }
         EntryKind::Hot => "hot",
     };

@@ -13,10 +13,11 @@ use std::time::Instant;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{ErrorKind, Expiry, FileNumber, Result, ValuePointer};
 use cleavedb_hot::HotStore;
-use cleavedb_index::{Entry, KeySample, RunPosition};
+use cleavedb_index::{Entry, FoldedOperands, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
 
@@ -90,16 +91,17 @@ impl<'e> Job<'e> for Flush<'e> {
         if self.leads_into_log() && !planted(Bug::LongValueUnsynced) {
             engine.commit.sync_to(sealed.end)?;
         }
+        let folded = self.fold_operands(&points);
         let mut writer = RunWriter::new(engine, points.tombstones_applied());
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups);
         let hot_files = NewFiles::new(engine, FileClass::Hot);
         let mut watch = StopWatch::start();
         let both = (&files as _, &hot_files as _);
-        let written = separate::write_groups(engine, &self.slot, &points, both);
+        let written = separate::write_groups(engine, (&self.slot, &folded), &points, both);
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
-            let mut added = self.write_run(&points, &mut grouped, &mut writer)?;
+            let mut added = self.write_run((&points, &folded), &mut grouped, &mut writer)?;
             added.overwritten += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
             writer.finish()?;
             let none = SegmentSet::default();
@@ -192,10 +194,21 @@ impl Flush<'_> {
         self.engine.options.log().is_pointed_to(self.slot.has_long())
     }
 
+    /// What operands of merges become, so that the groups and the run get the same.
+    fn fold_operands(&self, points: &ReadPoints) -> FoldedOperands<'_> {
+        if !self.slot.has_operands.load(Ordering::Acquire) {
+            return FoldedOperands::default();
+        }
+        let rule = &*self.engine.operand_rule;
+        let folded = FoldedOperands::of(&self.slot.table, &mut points.retention(), rule);
+        folded.long().for_each(|key| self.engine.long_chains.add(key));
+        folded
+    }
+
     /// Writes the run: the versions that the present or a snapshot can see.
     fn write_run(
         &self,
-        points: &ReadPoints,
+        (points, folded): (&ReadPoints, &FoldedOperands<'_>),
         grouped: &mut SeparatedValues,
         writer: &mut RunWriter<'_>,
     ) -> Result<LiveAdded> {
@@ -231,9 +244,10 @@ impl Flush<'_> {
                     added.overwritten += sampling_interval;
                 }
             }
-            if !retention.keep(entry.seq) {
+            if !retention.keep(entry.seq, entry.kind) {
                 return Ok(());
             }
+            let Some(entry) = folded.of_entry(entry) else { return Ok(()) };
             while let Some(hot) = grouped.hot_before(Some(&entry)) {
                 write_hot(hot, writer)?;
             }

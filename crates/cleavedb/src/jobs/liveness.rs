@@ -213,7 +213,9 @@ impl ReadView {
         };
         let may_be_gone = |record: &&ScannedRecord<'_>| {
             let is_old = record.seq < self.state.forgotten_upto;
-            (is_old || is_expired(record)) && record.kind != RecordKind::Delete
+            // An operand may be in the index in a newer one.
+            let has_value = !matches!(record.kind, RecordKind::Delete | RecordKind::Operand);
+            (is_old || is_expired(record)) && has_value
         };
         let mut asked = records.iter().filter(may_be_gone).peekable();
         if asked.peek().is_none() || planted(Bug::ForgottenRecordRevived) {
@@ -270,7 +272,8 @@ impl ReadView {
             let marks = version.content == Content::Hot
                 && Some(version.seq) == newest
                 && !self.points.tombstones.covers(key, version.seq);
-            retention.keep(version.seq) || marks && !planted(Bug::MarkerBelowCollected)
+            retention.keep(version.seq, version.content.kind())
+                || marks && !planted(Bug::MarkerBelowCollected)
         });
     }
 
@@ -297,7 +300,11 @@ impl ReadView {
             let cold = newest.is_some_and(|newest| self.is_in_a_segment(newest));
             assert!(cold, "a tag and the index differ about {:?}", tag.key());
         }
-        let (answered, known) = (above_dead(answered), above_dead(&known));
+        let (mut answered, mut known) = (above_dead(answered), above_dead(&known));
+        // Jobs combine operands in the index, and apply them to short values.
+        if answered.iter().any(|version| version.content.kind() == EntryKind::Operand) {
+            [&mut answered, &mut known].into_iter().for_each(|all| all.retain(lives));
+        }
         assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key());
         Ok(())
     }

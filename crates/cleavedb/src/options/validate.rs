@@ -46,7 +46,8 @@ impl Options {
         let broken = rules
             .chain(rules_of_groups(&self.groups, self.layout.groups.as_ref()))
             .find(|(holds, _)| !holds);
-        match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
+        let others = || volume::fault(&self.volumes).or_else(|| self.merge_operators.fault());
+        match broken.map(|(_, rule)| rule).or_else(others) {
             Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
             None => Ok(()),
         }

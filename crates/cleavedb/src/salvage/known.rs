@@ -1,5 +1,7 @@
 //! The versions found of one key, and the choice of the valid one.
 
+use std::collections::BTreeMap;
+
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 
@@ -32,8 +34,47 @@ pub(super) struct Indexed {
 /// Everything found of a key.
 #[derive(Default)]
 pub(super) struct Known {
+    /// That of a value or a delete.
     pub(super) entry: Option<Indexed>,
     pub(super) records: Vec<Found>,
+    pub(super) operands: Operands,
+}
+
+/// Stored operands of a key, by their sequence numbers.
+#[derive(Default)]
+pub(super) struct Operands {
+    by_seq: BTreeMap<SeqNo, Vec<u8>>,
+    /// The newest operand in a table. Older ones in the log are in tables, too: there they may have
+    /// been combined.
+    in_tables: SeqNo,
+}
+
+impl Operands {
+    pub(super) fn add_of_table(&mut self, seq: SeqNo, stored: &[u8]) {
+        self.by_seq.insert(seq, stored.to_vec());
+        self.in_tables = self.in_tables.max(seq);
+    }
+
+    /// Adds that of a record of the log, when all tables were read.
+    pub(super) fn add_of_log(&mut self, seq: SeqNo, stored: &[u8]) {
+        if seq > self.in_tables {
+            self.by_seq.insert(seq, stored.to_vec());
+        }
+    }
+
+    /// Keeps those for which `keeps` holds.
+    pub(super) fn retain(&mut self, keeps: impl Fn(SeqNo) -> bool) {
+        self.by_seq.retain(|seq, _| keeps(*seq));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_seq.is_empty()
+    }
+
+    /// Those above the version `seq`, newest first.
+    pub(super) fn above(mut self, seq: SeqNo) -> Vec<Vec<u8>> {
+        self.by_seq.split_off(&(seq + 1)).into_values().rev().collect()
+    }
 }
 
 /// The result of salvage for a key.
@@ -49,7 +90,7 @@ pub(super) enum Verdict {
 }
 
 impl Known {
-    /// Sequence number of the newest version that was found.
+    /// Sequence number of the newest version that was found, operands of merges not counted.
     pub(super) fn newest(&self) -> SeqNo {
         let records = self.records.iter().map(|found| found.seq);
         records.chain(self.entry.map(|entry| entry.seq)).max().unwrap_or_default()

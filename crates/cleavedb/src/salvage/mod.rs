@@ -15,6 +15,7 @@
 
 mod report;
 mod known;
+mod merged;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,7 +26,7 @@ use std::time::SystemTime;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
+use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
@@ -35,12 +36,14 @@ use cleavedb_values::ValueLayout;
 
 use crate::catalog::{self, DEFAULT_NAME, NAMES};
 use crate::manifest::{LiveFiles, Loaded, Manifest};
+use crate::merge::MergeOperators;
 use crate::options::{LogPolicy, Options, Preset};
 use crate::range_deletes::{self, RANGES};
 use crate::time;
 use crate::unopened::{Unopened, window_behind};
 
 use known::{Found, Indexed, Known, Location, Verdict};
+use merged::Merged;
 pub use report::SalvageReport;
 use report::{Damage, list};
 
@@ -49,6 +52,7 @@ pub struct Salvage {
     files: Unopened,
     database_id: u64,
     preset: Option<Preset>,
+    operators: MergeOperators,
     /// `None` if the manifest cannot be read.
     live: Option<LiveFiles>,
     cache: Arc<BlockCache>,
@@ -105,6 +109,7 @@ impl Salvage {
             live: None,
             cache: Arc::new(BlockCache::new(0)),
             keys: BTreeMap::new(),
+            operators: MergeOperators::default(),
             trusted: false,
             values_are_whole: false,
             report,
@@ -114,6 +119,13 @@ impl Salvage {
         this.trusted = this.live.is_some() && tables_are_whole;
         this.read_records(tables_are_whole)?;
         Ok(this)
+    }
+
+    /// The same with the operators of merges that the database was opened with, if it had others
+    /// than the default ones. Keys with operands of one that is not known count as lost.
+    #[must_use]
+    pub fn with_merge_operators(self, operators: MergeOperators) -> Self {
+        Self { operators, ..self }
     }
 
     fn identity(&self, number: FileNumber) -> FileIdentity {
@@ -175,7 +187,9 @@ impl Salvage {
             let mut keys = std::mem::take(&mut self.keys);
             let read = self.read_table(number, &mut |entry| {
                 let known = keys.entry(entry.key.to_vec()).or_default();
-                if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
+                if entry.kind == EntryKind::Operand {
+                    known.operands.add_of_table(entry.seq, entry.value);
+                } else if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
                     let Entry { seq, kind, .. } = *entry;
                     known.entry = Some(Indexed { seq, kind, table: number });
                 }
@@ -269,12 +283,12 @@ impl Salvage {
             Some(head) => head.position - head.base,
             None => 0,
         };
-        let (keys, mut rubbish) = (&mut self.keys, None);
+        let (keys, trusted, mut rubbish) = (&mut self.keys, self.trusted, None);
         let mut damage = Damage { report: &mut self.report, name, is_young };
         let no_record = "bytes that belong to no record: damage, or a write torn by a crash";
         let scanned = salvage(&*file, source, identity, &mut |offset, met| {
             match met {
-                Met::Record(header, key, _) => {
+                Met::Record(header, key, value) => {
                     if let Some(offset) = rubbish.take() {
                         damage.note(no_record, offset);
                     }
@@ -286,6 +300,12 @@ impl Salvage {
                     let known = keys.entry(encoded_key.as_bytes().to_vec()).or_default();
                     let place = Location { file: number, offset, len: header.record_len() };
                     let young = young(offset, header.seq);
+                    if header.kind == RecordKind::Operand {
+                        if name.kind() == FileKind::Log && (young || !trusted) {
+                            known.operands.add_of_log(header.seq, value);
+                        }
+                        return ControlFlow::Continue(());
+                    }
                     known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
                 }
                 Met::Damaged(_) => damage.note("a record is damaged", offset),
@@ -330,7 +350,14 @@ impl Salvage {
         let mut keys = std::mem::take(&mut self.keys);
         let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
         let System { names, deleted } = self.read_system(system)?;
-        keys.retain(|key, known| !deleted.covers(key, known.newest(), SEQ_MAX));
+        keys.retain(|key, known| {
+            known.operands.retain(|seq| !deleted.covers(key, seq, SEQ_MAX));
+            let is_deleted = deleted.covers(key, known.newest(), SEQ_MAX);
+            if is_deleted {
+                (known.entry, known.records) = (None, Vec::new());
+            }
+            !is_deleted || !known.operands.is_empty()
+        });
         self.hand_out_keys(keys, &mut |encoded_key, value, expiry| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let expires = time::expires_at(expiry);
@@ -379,11 +406,23 @@ impl Salvage {
     ) -> Result<()> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
+        let mut merged = Merged::new(self.operators.clone());
         for (encoded_key, known) in keys {
             let Some((_, key)) = split_encoded_key(&encoded_key) else { continue };
-            match known.verdict(self.trusted, self.values_are_whole) {
+            let (verdict, newest) =
+                (known.verdict(self.trusted, self.values_are_whole), known.newest());
+            let entry = known.entry;
+            let operands = known.operands.above(newest);
+            if !operands.is_empty() && !self.trusted {
+                list(&mut self.report.uncertain, &mut self.report.uncertain_keys, key);
+            }
+            merged.add(encoded_key.clone(), operands);
+            match verdict {
                 Verdict::Gone => {}
-                Verdict::Lost => list(&mut self.report.lost, &mut self.report.lost_keys, key),
+                Verdict::Lost => {
+                    list(&mut self.report.lost, &mut self.report.lost_keys, key);
+                    merged.forget(&encoded_key);
+                }
                 Verdict::Record(place, uncertain) => {
                     if uncertain {
                         let count = &mut self.report.uncertain_keys;
@@ -392,13 +431,20 @@ impl Salvage {
                     in_records.insert((place.file, place.offset), (encoded_key, place.len));
                 }
                 Verdict::Entry(table) => {
-                    let seq = known.entry.map_or(0, |entry| entry.seq);
+                    let seq = entry.map_or(0, |entry| entry.seq);
                     in_tables.entry(table).or_default().insert(encoded_key, seq);
                 }
             }
         }
-        self.hand_out_entries(in_tables, visit)?;
-        self.hand_out_records(in_records, visit)
+        let mut visit_merged =
+            |key: &[u8], value: &[u8], expiry| merged.visit(key, (value, expiry), visit);
+        self.hand_out_entries(in_tables, &mut visit_merged)?;
+        self.hand_out_records(in_records, &mut visit_merged)?;
+        self.report.keys += merged.visit_rest(visit)?;
+        for key in merged.unmade() {
+            list(&mut self.report.lost, &mut self.report.lost_keys, &key);
+        }
+        Ok(())
     }
 
     fn hand_out_entries(

@@ -113,6 +113,15 @@ fn expired_values_stay_away_after_every_crash() {
 }
 
 #[test]
+fn merges_survive_every_crash() {
+    let profile = Profile { merges: 60, ..Profile::crash() };
+    let plan = Plan { profile, ..Plan::default() };
+    for setup in &Setup::designs() {
+        visit("merges_survive_every_crash", setup, plan.clone(), STATES / 48);
+    }
+}
+
+#[test]
 fn long_values_beside_an_index_survive_every_crash() {
     let test = "long_values_beside_an_index_survive_every_crash";
     for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {

@@ -4,7 +4,7 @@
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
 //! Each preset runs all of them; its variants run one in three, or all with `CLEAVEDB_SEQUENCES=1`.
 
-use cleavedb::{Durability, MinSeparated, Preset};
+use cleavedb::{Durability, MinSeparated, Operand, Preset};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
@@ -33,7 +33,10 @@ fn op(choice: usize, n: usize, least: usize) -> Op {
         1 => write(vec![Write::put(b, value(n))], Durability::Sync),
         2 => write(vec![Write::delete(a)], Durability::Os),
         3 => write(vec![Write::delete_range(b, b"c")], Durability::Buffered),
-        4 => write(vec![Write::put(a, value(n)), Write::delete(b)], Durability::Os),
+        4 => write(
+            vec![Write::merge(a, Operand::append(value(n))), Write::delete(b)],
+            Durability::Os,
+        ),
         5 => Op::Flush,
         6 => Op::Step(1),
         7 => Op::Collect,

@@ -22,6 +22,7 @@ mod keyspaces;
 mod links;
 mod liveness;
 mod long_values;
+mod merges;
 mod model;
 mod modelled;
 mod read_only;

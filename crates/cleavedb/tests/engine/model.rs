@@ -16,6 +16,9 @@ const RANGES: u64 = 12;
 /// Chance, in percent, that a value of every third seed expires.
 const TTLS: u64 = 25;
 
+/// Chance, in percent, that a write to every other key is a merge, in every other pair of seeds.
+const MERGES: u64 = 60;
+
 /// Seeds, each run under every setup.
 const SEEDS: u64 = 100;
 
@@ -58,7 +61,8 @@ fn on_simulated_disks(test: &str, part: u64) {
     let setups = Setup::all();
     for seed in seeds(SEEDS).filter(|seed| number("CLEAVEDB_SEED").is_some() || seed % 2 == part) {
         let ttls = if seed % 3 == 0 { TTLS } else { 0 };
-        let profile = Profile { ranges: part * RANGES, ttls, ..Profile::model() };
+        let merges = if seed % 4 < 2 { MERGES } else { 0 };
+        let profile = Profile { ranges: part * RANGES, ttls, merges, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(OPS);
         let mut answers = Vec::new();
         for setup in &setups {

@@ -23,6 +23,7 @@ use super::pieces::{met, split_keys};
 use super::types::{Compaction, CompactionOptions, older_runs};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
+use crate::operands::{LeaveOperands, OperandRule};
 use crate::range_tombstones::Fragments;
 use crate::table::ReadMode;
 use crate::table_format::{TableMeta, TableOptions};
@@ -97,6 +98,7 @@ pub struct CompactionJob {
     tombstones: Fragments,
     /// Values that expired up to here are not there for any reader.
     expired_before: u64,
+    operand_rule: Arc<dyn OperandRule>,
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
@@ -156,6 +158,7 @@ impl CompactionJob {
             snapshots,
             tombstones: Fragments::default(),
             expired_before: 0,
+            operand_rule: Arc::new(LeaveOperands),
             options,
             table_options: table_options.clone(),
             grandparents,
@@ -177,6 +180,13 @@ impl CompactionJob {
     #[must_use]
     pub fn with_expired_before(mut self, millis: u64) -> Self {
         self.expired_before = millis;
+        self
+    }
+
+    /// The same job, which combines and applies operands by `rule`; otherwise they stay.
+    #[must_use]
+    pub fn with_operand_rule(mut self, rule: Arc<dyn OperandRule>) -> Self {
+        self.operand_rule = rule;
         self
     }
 

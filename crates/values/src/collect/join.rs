@@ -79,6 +79,10 @@ pub(super) fn join<'f, 'a>(
         if !living.iter().any(|living| moves(living).is_some()) {
             continue;
         }
+        // What is older than all of them is found below the run. Repeated there, an operand could
+        // lie above nothing that it changes.
+        let oldest = living.iter().rposition(Option::is_some);
+        visible.truncate(oldest.map_or(0, |at| at + 1));
         for (version, living) in visible.drain(..).zip(&living) {
             let moving = moves(living);
             let deletes = version.content == Content::Delete;
@@ -112,4 +116,49 @@ fn record_of<'f, 'a>(
 ) -> Option<&'f ScannedRecord<'a>> {
     let Content::Pointer(pointer, _) = version.content else { return None };
     records.iter().find(|record| record.seq == version.seq && record.pointer == pointer)
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::record::{Header, Record, RecordKind};
+    use cleavedb_base::{FileNumber, KeyspaceId, ValuePointer};
+
+    use super::super::record::Arena;
+    use super::*;
+
+    /// Every record of a value or an operand is visible.
+    struct All;
+
+    impl Liveness for All {
+        fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+            out.extend(records.iter().filter_map(ScannedRecord::as_visible));
+            Ok(())
+        }
+
+        fn is_in_memory(&self, _: &[u8]) -> bool {
+            false
+        }
+    }
+
+    /// A hash group may know of an operand and not of the short value below it, if its filter was
+    /// wrong: repeated above a run that has both in one, the operand would hide the value.
+    #[test]
+    fn a_run_ends_with_the_oldest_record_that_lives() {
+        let arena = Arena::new();
+        let record = |kind, seq: u64| {
+            let header = Header::new(kind, KeyspaceId(0), seq, b"key", b"value");
+            let record = Record { header, key: b"key", value: b"value" };
+            let pointer = ValuePointer { file: FileNumber(9), offset: seq * 100, len: 32 };
+            ScannedRecord::new(&record, pointer, &arena).unwrap()
+        };
+        let mut found =
+            [(RecordKind::Operand, 7), (RecordKind::Separated, 8), (RecordKind::Operand, 9)]
+                .map(|(kind, seq)| record(kind, seq));
+        let mut run = Vec::new();
+        let survivors = join(&mut found, &All, &|_| false, &mut run, &|| false).unwrap();
+        let moved: Vec<_> = survivors.iter().map(|it| it.record.seq).collect();
+        assert_eq!(moved, [9, 8], "the older operand says nothing about what lives");
+        let repeated: Vec<_> = run.iter().map(|entry| (entry.seq, entry.repeat)).collect();
+        assert_eq!(repeated, [(9, true), (8, false)]);
+    }
 }

@@ -14,7 +14,8 @@ use cleavedb_base::{EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, Seq
 pub enum Content {
     /// The key is deleted.
     Delete,
-    /// The value itself, which lies in the index, and the kind of its entry.
+    /// The value itself, which lies in the index, or an operand of a merge, and the kind of its
+    /// entry.
     Inline(EntryKind, Box<[u8]>),
     /// The pointer to the value, and when the value expires.
     Pointer(ValuePointer, Expiry),
@@ -27,13 +28,25 @@ impl Content {
     pub fn of(kind: EntryKind, value: &[u8]) -> Result<Self> {
         Ok(match kind {
             EntryKind::Delete => Self::Delete,
-            EntryKind::Inline | EntryKind::ExpiringInline => Self::Inline(kind, value.into()),
+            EntryKind::Inline | EntryKind::ExpiringInline | EntryKind::Operand => {
+                Self::Inline(kind, value.into())
+            }
             EntryKind::Pointer | EntryKind::ExpiringPointer => {
                 let (pointer, expiry) = ValuePointer::of_entry(kind, value)?;
                 Self::Pointer(pointer, expiry)
             }
             EntryKind::Hot => Self::Hot,
         })
+    }
+
+    /// The kind of an index entry with this content.
+    pub fn kind(&self) -> EntryKind {
+        match self {
+            Self::Delete => EntryKind::Delete,
+            Self::Hot => EntryKind::Hot,
+            Self::Inline(kind, _) => *kind,
+            Self::Pointer(..) => EntryKind::Pointer,
+        }
     }
 
     /// The kind and value of an index entry with this content: an inline value, a pointer encoded
@@ -85,7 +98,7 @@ impl<'a> ScannedRecord<'a> {
     ) -> Result<Self> {
         let kind = record.header.kind;
         let value = match kind {
-            RecordKind::Inline | RecordKind::ExpiringInline => record.value,
+            RecordKind::Inline | RecordKind::ExpiringInline | RecordKind::Operand => record.value,
             RecordKind::ExpiringSeparated => record
                 .value
                 .get(..kind.front_len())
@@ -106,7 +119,8 @@ impl<'a> ScannedRecord<'a> {
         &self.bytes[..self.key_len as usize]
     }
 
-    /// What is kept of its value: all of an inline one, the expiry of a separated one.
+    /// What is kept of its value: all of an inline one and of an operand, the expiry of a separated
+    /// one.
     fn kept(&self) -> &'a [u8] {
         &self.bytes[self.key_len as usize..]
     }
@@ -116,9 +130,10 @@ impl<'a> ScannedRecord<'a> {
         Expiry::split(self.kind.expires(), self.kept()).map_or(Expiry::NEVER, |(expiry, _)| expiry)
     }
 
-    /// Whether it only marks older records of its key as dead.
+    /// Whether it only says what the index has above older records of its key: that they are dead,
+    /// or what changes them.
     pub fn is_tombstone(&self) -> bool {
-        self.kind == RecordKind::Delete || self.kind.is_inline()
+        matches!(self.kind, RecordKind::Delete | RecordKind::Operand) || self.kind.is_inline()
     }
 
     /// Whether its value is in the cold log.
@@ -137,6 +152,7 @@ impl<'a> ScannedRecord<'a> {
             RecordKind::ExpiringInline => {
                 Content::Inline(EntryKind::ExpiringInline, self.kept().into())
             }
+            RecordKind::Operand => Content::Inline(EntryKind::Operand, self.kept().into()),
             RecordKind::Delete => Content::Delete,
             _ => return None,
         };
@@ -192,6 +208,8 @@ mod tests {
         let inline = Content::Inline(EntryKind::Inline, b"value"[..].into());
         assert_eq!(says(RecordKind::Inline), Some(inline));
         assert_eq!(says(RecordKind::Delete), Some(Content::Delete));
+        let operand = Content::Inline(EntryKind::Operand, b"value"[..].into());
+        assert_eq!(says(RecordKind::Operand), Some(operand));
         assert_eq!(says(RecordKind::Tag), None);
         assert!(found(RecordKind::Filter).is_err());
     }

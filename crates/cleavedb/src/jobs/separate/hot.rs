@@ -188,7 +188,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             return Ok(());
         };
-        let pinned = self.pin(newest.key, old, retention)?;
+        let pinned = self.pin(newest, old, retention)?;
         let takes = self.store.is_on() && self.has_room(LATE / 2);
         match place {
             Some((item, outcome)) if takes && self.fits(items[item].len()) => {
@@ -272,23 +272,24 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.entries.push(HotEntry { key: key.into(), seq, content, moved });
     }
 
-    /// Counts the old record of a key as dead, unless a snapshot sees it: then the run gets an
-    /// entry for it, which owns it from now on. Returns whether it does.
+    /// Counts the old record of a key as dead, unless a snapshot sees it, or operands change it:
+    /// then the run gets an entry for it, which owns it from now on. Returns whether it does.
     fn pin(
         &mut self,
-        key: &[u8],
+        newest: &Entry<'_>,
         old: ValuePointer,
         retention: &mut Retention<'_>,
     ) -> Result<bool> {
-        let asks = retention.has_snapshots() && !planted(Bug::HotNotPinned);
+        let needed = retention.has_snapshots() || newest.kind == EntryKind::Operand;
+        let asks = needed && !planted(Bug::HotNotPinned);
         let seq = match asks.then(|| self.seq_of(old)).transpose() {
             // What is damaged no snapshot can read; the flush goes on.
             Err(e) if e.kind() == ErrorKind::Corruption => None,
             seq => seq?,
         };
-        let seen = seq.filter(|seq| retention.keep(*seq));
+        let seen = seq.filter(|seq| retention.keep(*seq, EntryKind::Pointer));
         match seen {
-            Some(seq) => self.entry(key, seq, Content::Pointer(old, Expiry::NEVER), None),
+            Some(seq) => self.entry(newest.key, seq, Content::Pointer(old, Expiry::NEVER), None),
             None => self.dies(old),
         }
         Ok(seen.is_some())

@@ -8,6 +8,7 @@
 //! The collection of a hash group does not ask the index, so the flush must write to the group
 //! every death of one of its records: if the filters say that a group may hold a key, each delete
 //! and each inline value of the key leaves a record of its own in the group, a *group tombstone*.
+//! So does each operand of a merge, since the collection writes what it moves above the index.
 //! The collection of a range of keys asks the index, and needs no group tombstones.
 
 mod pending;
@@ -24,7 +25,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Result, ValuePointer};
-use cleavedb_index::{Entry, Retention};
+use cleavedb_index::{Entry, FoldedOperands, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_storage::processor_time::timed;
@@ -156,7 +157,9 @@ impl<'e> Separator<'_, 'e> {
             self.items.push(PendingRecord { entry, source, id, seq: entry.seq });
             self.outcomes.push(Outcome::Group(id));
             self.separated = true;
-        } else if self.needs_tombstones {
+        } else if self.needs_tombstones
+            && !(entry.kind == EntryKind::Operand && planted(Bug::OperandStubForgotten))
+        {
             self.unseparated.push(entry);
         }
         Ok(())
@@ -192,6 +195,7 @@ impl<'e> Separator<'_, 'e> {
                 let kind = match entry.kind {
                     EntryKind::Delete => RecordKind::Delete,
                     EntryKind::ExpiringInline => RecordKind::ExpiringInline,
+                    EntryKind::Operand => RecordKind::Operand,
                     _ => RecordKind::Inline,
                 };
                 let id = self.id();
@@ -254,7 +258,7 @@ fn parts<'o>(
 /// what it has for the hot store to new files of `hot_files`.
 pub(crate) fn write_groups(
     engine: &Engine,
-    slot: &MemSlot,
+    (slot, folded): (&MemSlot, &FoldedOperands<'_>),
     points: &ReadPoints,
     (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
 ) -> Result<SeparatedValues> {
@@ -297,7 +301,10 @@ pub(crate) fn write_groups(
             last_key = Some(entry.key);
         }
         sorter.versions += 1;
-        if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
+        if !retention.keep(entry.seq, entry.kind) {
+            return Ok(());
+        }
+        folded.of_entry(entry).map_or(Ok(()), |entry| sorter.add(entry))
     })?;
     sorter.end_key(&mut retention)?;
     let arena = Arena::new();

@@ -3,7 +3,7 @@
 //! Versions that a reader can see stay ([`Retention`]). A tombstone that stays is held back until a
 //! version below it stays too, or until the key ends: with nothing below it, here or in older
 //! places, it hides nothing and is dropped. A value that has expired for every reader becomes a
-//! tombstone.
+//! tombstone. Operands wait for what lies below them ([`OperandChain`]).
 //!
 //! An operation with entries in several places counts once, as its youngest entry. Its older
 //! entries are never reported. If the youngest is a repeat and an older one, of the same value, is
@@ -16,6 +16,7 @@ use cleavedb_base::{EntryKind, EntryRoom, Result, SeqNo, ValuePointer};
 use super::ValueGcObserver;
 use super::output::Output;
 use crate::entry::Entry;
+use crate::operands::{OperandChain, OperandRule};
 use crate::retention::Retention;
 
 /// A repeat whose older entries may still follow.
@@ -39,15 +40,24 @@ pub(super) struct KeyFilter<'a, S> {
     /// Kept tombstones with nothing kept below them yet, newest first; each with whether it is a
     /// repeat.
     tombstones: Vec<(SeqNo, bool)>,
+    /// Kept operands with no other version kept below them yet. The tombstones are newer.
+    operands: OperandChain,
+    rule: &'a dyn OperandRule,
     held: Held,
     duplicates: u64,
     room: EntryRoom,
 }
 
 impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
-    pub(super) fn new(retention: Retention<'a>, keeper: &'a mut S) -> Self {
+    pub(super) fn new(
+        retention: Retention<'a>,
+        rule: &'a dyn OperandRule,
+        keeper: &'a mut S,
+    ) -> Self {
         Self {
             retention,
+            operands: OperandChain::default(),
+            rule,
             keeper,
             key: Vec::new(),
             last: None,
@@ -82,7 +92,7 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
         }
         self.settle(output)?;
         self.last = Some(entry.seq);
-        let keep = self.retention.keep(entry.seq);
+        let keep = self.retention.keep(entry.seq, entry.kind);
         if entry.repeat {
             self.hold(entry, keep);
             return Ok(());
@@ -126,7 +136,15 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
                 return Ok(());
             }
         }
-        if expired || entry.kind == EntryKind::Delete {
+        if entry.kind == EntryKind::Operand {
+            self.add_operand(entry, output);
+            return Ok(());
+        }
+        let deletes = expired || entry.kind == EntryKind::Delete;
+        if !self.operands.is_empty() && self.end_operands(&entry, deletes, output)? {
+            return Ok(());
+        }
+        if deletes {
             self.tombstones.push((entry.seq, entry.repeat));
             return Ok(());
         }
@@ -141,6 +159,52 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
         output.add(entry)
     }
 
+    #[cold]
+    fn add_operand(&mut self, entry: Entry<'_>, output: &mut Output<'_>) {
+        // Nothing is older than this place: the original of a repeat is here, or gone.
+        let repeat = entry.repeat && output.may_be_older(entry.key);
+        let stripe = self.retention.stripe(entry.seq);
+        self.operands.push(self.rule, &Entry { repeat, ..entry }, stripe);
+    }
+
+    /// Applies the operands that wait to the version `below` them, or writes them. Returns whether
+    /// that is written with them.
+    #[cold]
+    fn end_operands(
+        &mut self,
+        below: &Entry<'_>,
+        deletes: bool,
+        output: &mut Output<'_>,
+    ) -> Result<bool> {
+        let value = match below.kind {
+            _ if deletes => Some(None),
+            EntryKind::Inline => Some(Some(below.value)),
+            _ => None,
+        };
+        let stripe = self.retention.stripe(below.seq);
+        let (chain, key) = (&mut self.operands, below.key);
+        let made = value.and_then(|value| chain.fold(self.rule, key, value, stripe));
+        let done = made.is_some();
+        self.write_operands(below.key, made, output)?;
+        Ok(done)
+    }
+
+    /// Writes the operands that wait, and the value that the last ones have become, if they have.
+    fn write_operands(
+        &mut self,
+        key: &[u8],
+        made: Option<(SeqNo, Vec<u8>)>,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        self.write_tombstones(key, output)?;
+        for operand in self.operands.drain() {
+            let (seq, repeat, value) = (operand.seq, operand.repeat, &operand.value[..]);
+            output.add(Entry { key, seq, kind: EntryKind::Operand, repeat, value })?;
+        }
+        let Some((seq, value)) = made else { return Ok(()) };
+        output.add(Entry { key, seq, kind: EntryKind::Inline, repeat: false, value: &value })
+    }
+
     fn write_tombstones(&mut self, key: &[u8], output: &mut Output<'_>) -> Result<()> {
         for (seq, repeat) in self.tombstones.drain(..) {
             output.add(Entry { key, seq, kind: EntryKind::Delete, repeat, value: &[] })?;
@@ -152,6 +216,14 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
     #[inline]
     pub(super) fn end_key(&mut self, output: &mut Output<'_>) -> Result<()> {
         self.settle(output)?;
+        if !self.operands.is_empty() {
+            let key = std::mem::take(&mut self.key);
+            let is_all = !output.may_be_older(&key);
+            let rule = self.rule;
+            let made = is_all.then(|| self.operands.fold_last(rule, &key)).flatten();
+            self.write_operands(&key, made, output)?;
+            self.key = key;
+        }
         if !self.tombstones.is_empty() {
             if output.may_be_older(&self.key) {
                 let key = std::mem::take(&mut self.key);

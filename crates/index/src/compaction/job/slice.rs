@@ -74,7 +74,7 @@ impl CompactionJob {
             &mut created,
         );
         let retention = Retention::new(&self.snapshots, &self.tombstones, self.expired_before);
-        let mut filter = KeyFilter::new(retention, &mut keeper);
+        let mut filter = KeyFilter::new(retention, &*self.operand_rule, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();
         let result = entries

@@ -1,0 +1,89 @@
+//! Merges: writes that change what is there without reading it.
+
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result};
+
+use super::Keyspace;
+use crate::batch::{Change, Op};
+use crate::catalog::KeyspaceRef;
+use crate::engine::Engine;
+use crate::merge::Operand;
+use crate::options::Durability;
+use crate::write;
+
+impl Keyspace {
+    /// Changes the value of `key` by `operand`, with the database's default durability.
+    ///
+    /// The change is written without a read, as a put is, and never conflicts with another: of
+    /// counters that many threads count up, nothing is lost. Reads apply it, and so do flushes and
+    /// compactions, which make one of many. A merge into a key that is not there begins with no
+    /// value.
+    ///
+    /// An operand, with the name of its operator, has at most 64 KiB, and stays in the index until
+    /// it meets the value. Operands do not expire: if the value that they change does
+    /// ([`Keyspace::put_with_ttl`]), they are applied to no value from then on. In a keyspace whose
+    /// values expire ([`crate::KeyspaceOptions::ttl`]), and to a key that is hot (`hoakv`), a merge
+    /// is an [`Keyspace::update`].
+    ///
+    /// Fails with [`ErrorKind::Merge`] if the open does not know the operator
+    /// ([`crate::Options::merge_operators`]), and with [`ErrorKind::InvalidArgument`] if it does
+    /// not accept the operand.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::Operand;
+    ///
+    /// db.merge("visits", &Operand::add(1))?;
+    /// db.merge("visits", &Operand::add(41))?;
+    /// assert_eq!(db.get("visits")?.unwrap(), "42");
+    ///
+    /// db.put("log", "one")?;
+    /// db.merge("log", &Operand::append(", two"))?;
+    /// assert_eq!(db.get("log")?.unwrap(), "one, two");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<()> {
+        self.merge_with(key, operand, self.inner.engine.options.durability)
+    }
+
+    /// As [`Keyspace::merge`], with another durability.
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: &Operand,
+        durability: Durability,
+    ) -> Result<()> {
+        let (key, stored) = (key.as_ref(), operand.stored()?);
+        Op::put(key, &stored).check()?;
+        let engine = self.inner.writable()?;
+        if self.entry().ttl.is_some() || self.is_hot(engine, key) {
+            return self.database().transact_with(durability, |transaction| {
+                transaction.keyspace(self).merge(key, operand)
+            });
+        }
+        let change = std::iter::once((Change::Operand(key, &stored), self.entry()));
+        write::write_changes(engine, change, durability, self.terms())?;
+        match engine.long_chains.take() {
+            Some(key) => self.write_anew(engine, &key),
+            None => Ok(()),
+        }
+    }
+
+    fn is_hot(&self, engine: &Engine, key: &[u8]) -> bool {
+        let Some(store) = &engine.hot else { return false };
+        store.find(store.key(EncodedKey::new(self.entry().id, key).as_bytes())).is_some()
+    }
+
+    /// Puts the value of a tree key of any keyspace that has many operands, unless it changes
+    /// meanwhile: then a read will find it again.
+    #[cold]
+    fn write_anew(&self, engine: &Engine, encoded_key: &[u8]) -> Result<()> {
+        let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(()) };
+        let mut transaction = self.database().transaction()?;
+        let mut within = transaction.keyspace(&KeyspaceRef(keyspace));
+        let done = within.write_merged_anew(key).and_then(|()| transaction.commit());
+        // The merge itself is written. What failed here fails again where somebody waits for it.
+        let is_passing = |e: &Error| e.kind() != ErrorKind::Closed;
+        done.or_else(|e| if is_passing(&e) { Ok(()) } else { Err(e) })
+    }
+}

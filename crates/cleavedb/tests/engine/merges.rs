@@ -1,0 +1,286 @@
+//! Merges: what operands do to values, in every layout and place, and that they become few.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleavedb::{
+    Background, Db, Durability, ErrorKind, KeyspaceOptions, MergeOperators, Operand, Options,
+    TimeSource, WriteBatch,
+};
+use cleavedb_storage_sim::Sim;
+use cleavedb_testkit::{Setup, merges, session};
+
+fn open(setup: &Setup) -> Db {
+    session::open(Arc::new(Sim::new()), setup).unwrap()
+}
+
+fn append(text: &str) -> Operand {
+    Operand::append(text)
+}
+
+fn plait(byte: u8) -> Operand {
+    Operand::new("plait", vec![byte; 8])
+}
+
+fn entries(db: &Db) -> u64 {
+    db.metrics().levels.iter().map(|level| level.entries).sum()
+}
+
+#[test]
+fn operands_change_what_is_there_for_every_read() {
+    for setup in Setup::designs() {
+        for len in [20, 3000] {
+            let db = open(&setup);
+            let value = "v".repeat(len);
+            db.put("a", &value).unwrap();
+            db.merge("a", &append("1")).unwrap();
+            let old = db.snapshot();
+            db.merge("b", &append("1")).unwrap();
+            for (turn, jobs) in
+                ["nothing", "flush", "compact", "collect", "compact"].iter().enumerate()
+            {
+                match *jobs {
+                    "flush" => db.flush(),
+                    "compact" => db.compact(),
+                    "collect" => db.collect(),
+                    _ => Ok(()),
+                }
+                .unwrap();
+                let ones = "1".repeat(turn + 1);
+                let expected = [("a", format!("{value}{ones}")), ("b", ones)];
+                for (key, expected) in &expected {
+                    assert_eq!(
+                        db.get(key).unwrap().unwrap(),
+                        expected.as_bytes(),
+                        "{setup} {jobs}"
+                    );
+                    assert!(db.contains_key(key).unwrap());
+                    assert_eq!(
+                        db.multi_get(&[key])[0].as_ref().unwrap().as_ref().unwrap(),
+                        expected.as_bytes()
+                    );
+                }
+                let forth = db.range(..).map(|item| item.unwrap().value);
+                assert!(forth.eq(expected.iter().map(|(_, value)| value.as_bytes())));
+                let back = db.range(..).rev().map(|item| item.unwrap().value);
+                assert!(back.eq(expected.iter().rev().map(|(_, value)| value.as_bytes())));
+                assert_eq!(
+                    old.get("a").unwrap().unwrap(),
+                    format!("{value}1").as_bytes(),
+                    "{setup} {jobs}"
+                );
+                assert_eq!((old.get("b").unwrap(), old.range(..).count()), (None, 1));
+                let mut batch = WriteBatch::new();
+                batch.merge("a", &append("1")).unwrap().merge("b", &append("1")).unwrap();
+                db.write(&batch).unwrap();
+            }
+            // Above a delete, of the key or of a range, there is nothing.
+            db.delete("a").unwrap();
+            db.delete_range("b"..).unwrap();
+            for key in ["a", "b"] {
+                db.merge(key, &plait(7)).unwrap();
+                let expected = merges::apply(None, &plait(7));
+                assert_eq!(db.get(key).unwrap().unwrap(), expected);
+                db.flush().and_then(|()| db.compact()).unwrap();
+                assert_eq!(db.get(key).unwrap().unwrap(), expected, "{setup}");
+            }
+            assert!(db.verify().unwrap().problems.is_empty());
+        }
+    }
+}
+
+/// Of a counter that is only counted up the index has one entry.
+#[test]
+fn flushes_and_compactions_make_one_of_many_operands() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        for round in 1..=3 {
+            for _ in 0..100 {
+                db.merge("count", &Operand::add(1)).unwrap();
+                db.merge("list", &append("x")).unwrap();
+            }
+            db.flush().unwrap();
+            assert!(entries(&db) <= 2 * round, "{setup}: {} entries", entries(&db));
+        }
+        db.compact().unwrap();
+        assert_eq!(entries(&db), 2, "{setup}");
+        assert_eq!(db.get("count").unwrap().unwrap(), "300");
+        assert_eq!(db.get("list").unwrap().unwrap(), "x".repeat(300));
+    }
+}
+
+/// Values outside the index are written anew when reads meet many operands.
+#[test]
+fn operands_above_long_values_stay_few() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        let mut expected = vec![5; 2500];
+        db.put("key", &expected).unwrap();
+        for byte in 0..60 {
+            db.merge("key", &plait(byte)).unwrap();
+            expected = merges::apply(Some(&expected), &plait(byte));
+            if byte % 3 == 0 {
+                assert_eq!(db.get("key").unwrap().unwrap(), expected, "{setup}");
+            }
+            if byte % 5 == 0 {
+                db.flush().unwrap();
+            }
+        }
+        db.flush().and_then(|()| db.compact()).unwrap();
+        assert_eq!(db.get("key").unwrap().unwrap(), expected, "{setup}");
+        assert!(entries(&db) <= 20, "{setup}: {} entries", entries(&db));
+        assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+    }
+}
+
+/// Operands do not expire; in a keyspace whose values do, a merge is one with a read.
+#[test]
+fn operands_are_applied_to_nothing_once_a_value_has_expired() {
+    let second = Duration::from_secs(1);
+    for setup in Setup::designs() {
+        for len in [3, 3000] {
+            let db = open(&setup);
+            db.put_with_ttl("key", "v".repeat(len), second).unwrap();
+            db.merge("key", &append("1")).unwrap();
+            db.flush().unwrap();
+            db.merge("key", &append("2")).unwrap();
+            let (value, expiry) = db.get_with_expiry("key").unwrap().unwrap();
+            assert_eq!((value.len(), expiry), (len + 2, None));
+            setup.clock.advance(second);
+            for _ in 0..2 {
+                assert_eq!(db.get("key").unwrap().unwrap(), "12", "{setup}");
+                db.flush().and_then(|()| db.compact()).and_then(|()| db.collect()).unwrap();
+            }
+            let sessions = KeyspaceOptions { ttl: Some(second), ..KeyspaceOptions::default() };
+            let sessions = db.create_keyspace("sessions", sessions).unwrap();
+            sessions.merge("visits", &Operand::add(1)).unwrap();
+            let ends = sessions.get_with_expiry("visits").unwrap().unwrap().1;
+            assert_eq!(ends, Some(setup.clock.now() + second));
+            setup.clock.advance(second / 2);
+            sessions.merge("visits", &Operand::add(1)).unwrap();
+            let found = sessions.get_with_expiry("visits").unwrap().unwrap();
+            assert_eq!(found, ("2".into(), ends), "it keeps its expiry");
+            setup.clock.advance(second / 2);
+            assert_eq!(sessions.get("visits").unwrap(), None);
+            let refused =
+                WriteBatch::new().keyspace(&sessions).merge("visits", &Operand::add(1)).map(drop);
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_reads_what_it_merges() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        db.merge("count", &Operand::add(1)).unwrap();
+        let mut one = db.transaction().unwrap();
+        one.merge("count", &Operand::add(1)).unwrap();
+        one.merge("new", &append("x")).unwrap();
+        assert_eq!(one.get("count").unwrap().unwrap(), "2");
+        assert_eq!(one.range(..).count(), 2);
+        let mut other = db.transaction().unwrap();
+        other.merge("count", &Operand::add(1)).unwrap();
+        one.commit().unwrap();
+        assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        // A merge is a write that others must not overlook.
+        let reader = db.transaction().unwrap();
+        assert_eq!(reader.get("count").unwrap().unwrap(), "2");
+        db.merge("count", &Operand::add(40)).unwrap();
+        let mut reader = reader;
+        reader.put("copy", "2").unwrap();
+        assert_eq!(reader.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(db.update("count", |old| old.map(<[u8]>::to_vec)).unwrap().unwrap(), "42");
+        assert!(db.compare_and_swap("count", Some("42"), Some("0")).unwrap());
+    }
+}
+
+/// An open that does not know the operator reads the other keys, and loses nothing.
+#[test]
+fn operands_of_an_unknown_operator_are_kept() {
+    for setup in Setup::designs() {
+        let sim = Arc::new(Sim::new());
+        let mut expected = vec![1; 3000];
+        {
+            let db = session::open(sim.clone(), &setup).unwrap();
+            db.put("key", &expected).unwrap();
+            db.put("other", "value").unwrap();
+            db.flush().unwrap();
+            for byte in 0..3 {
+                db.merge("key", &plait(byte)).unwrap();
+                expected = merges::apply(Some(&expected), &plait(byte));
+            }
+            db.close().unwrap();
+        }
+        let mut without = setup.clone();
+        without.options.merge_operators = MergeOperators::default();
+        {
+            let db = session::open(sim.clone(), &without).unwrap();
+            let met = !setup.options.layout.separates() || db.metrics().hot.is_some();
+            match db.get("key") {
+                // The operands have met the value already.
+                Ok(found) if met => {
+                    assert_eq!(found.unwrap(), expected);
+                }
+                found => {
+                    let error = found.unwrap_err();
+                    let about = (error.kind(), error.fact("operator"));
+                    assert_eq!(about, (ErrorKind::Merge, Some("plait")), "{setup}");
+                }
+            }
+            assert_eq!(db.get("other").unwrap().unwrap(), "value");
+            assert_eq!(db.merge("key", &plait(9)).unwrap_err().kind(), ErrorKind::Merge);
+            db.flush().and_then(|()| db.compact()).and_then(|()| db.collect()).unwrap();
+            assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+            db.close().unwrap();
+        }
+        let db = session::open(sim, &setup).unwrap();
+        assert_eq!(db.get("key").unwrap().unwrap(), expected, "{setup}");
+        // What an operator does not know is no loss, either.
+        db.put("text", "no number").unwrap();
+        db.merge("text", &Operand::add(1)).unwrap();
+        db.flush().and_then(|()| db.compact()).unwrap();
+        assert_eq!(db.get("text").unwrap_err().kind(), ErrorKind::Merge);
+        let bad = db.merge("text", &Operand::new("add", "one")).unwrap_err();
+        assert_eq!(bad.kind(), ErrorKind::InvalidArgument);
+        db.put("text", "1").unwrap();
+        assert_eq!(db.get("text").unwrap().unwrap(), "1");
+    }
+}
+
+#[test]
+fn nothing_of_what_many_threads_count_up_is_lost() {
+    const THREADS: usize = 4;
+    const COUNTED: usize = 1500;
+    for setup in Setup::designs() {
+        let options = Options {
+            background: Background::Threads(2),
+            durability: Durability::Buffered,
+            ..setup.options.clone()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let db = &db;
+                scope.spawn(move || {
+                    for at in 0..COUNTED {
+                        db.merge("all", &Operand::add(1)).unwrap();
+                        db.merge(format!("{}", at % 7), &Operand::add(1)).unwrap();
+                        if at % 50 == thread {
+                            db.put(format!("filler {at}"), vec![0; 3000]).unwrap();
+                            db.get("all").unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let number =
+            |value: cleavedb::Bytes| str::from_utf8(&value).unwrap().parse::<usize>().unwrap();
+        assert_eq!(number(db.get("all").unwrap().unwrap()), THREADS * COUNTED, "{setup}");
+        let some: usize = db.range("0".."7").map(|item| number(item.unwrap().value)).sum();
+        let seven = db.get("6").unwrap().map(number).unwrap_or_default();
+        assert_eq!((some, seven > 0), (THREADS * COUNTED, true), "{setup}");
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
+}

@@ -143,8 +143,8 @@ pub(crate) fn check_memory<'a>(
     Err(error.with("takes", takes).with("most", most))
 }
 
-/// A list of puts, deletes and merges that [`crate::Db::write`] applies atomically, in the order given: in
-/// the default keyspace, and in others ([`WriteBatch::keyspace`]).
+/// A list of puts, deletes and merges that [`crate::Db::write`] applies atomically, in the order
+/// given: in the default keyspace, and in others ([`WriteBatch::keyspace`]).
 ///
 /// ```
 /// let mut batch = cleavedb::WriteBatch::new();

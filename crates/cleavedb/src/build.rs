@@ -25,7 +25,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
-use crate::merge::{JobRule, LongChains};
+use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::poison::Poison;
@@ -36,16 +36,6 @@ use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::value_files;
-
-/// Longest value that a job makes of operands where values are separated, in bytes: such values
-/// are rewritten with the index.
-const MERGED_VALUE_MAX: usize = 1024;
-
-fn operand_rule(options: &Options) -> JobRule {
-    let value_max =
-        if options.layout.separates() { MERGED_VALUE_MAX } else { options.long_value() };
-    JobRule { operators: options.merge_operators.clone(), value_max }
-}
 
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
@@ -79,21 +69,19 @@ pub(crate) fn build(
     };
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
-    let records = options.record_cache_bytes as u64;
-    let records = (records > 0).then(|| RecordCache::new(records));
+    let records = Some(options.record_cache_bytes as u64).filter(|bytes| *bytes > 0);
     let engine = Engine {
         storage,
         database_id,
         time: Time::new(options.time.clone()),
-        operand_rule: Arc::new(operand_rule(&options)),
-        long_chains: LongChains::default(),
+        merges: Merges::new(&options.merge_operators, options.merged_value_max()),
         catalog: Catalog::new(options.separated_from()),
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
-        records,
+        records: records.map(RecordCache::new),
         obsolete_files,
         hot,
         jobs,

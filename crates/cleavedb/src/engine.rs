@@ -34,7 +34,7 @@ use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
-use crate::merge::{JobRule, LongChains};
+use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::poison::Poison;
@@ -49,10 +49,7 @@ pub(crate) struct Engine {
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
     pub(crate) time: Time,
-    /// How jobs treat operands of merges.
-    pub(crate) operand_rule: Arc<JobRule>,
-    /// Keys that the next merges write anew.
-    pub(crate) long_chains: LongChains,
+    pub(crate) merges: Merges,
     /// Its keyspaces.
     pub(crate) catalog: Catalog,
     pub(crate) commit: Commit,

@@ -1,10 +1,10 @@
 //! Merges: changes of values that are written without a read, and the operators that apply them.
 //!
 //! A merge writes an *operand* and the name of its operator under a key. What is there then is what
-//! the operator makes of the value before it and of the operand: reads compute that, and flushes and
-//! compactions replace operands by fewer ones, or by the value. Where that cannot be done, since the
-//! value lies outside the index, and reads meet many operands again and again, a later merge writes
-//! the value anew (decision 0048).
+//! the operator makes of the value before it and of the operand: reads compute that, and flushes
+//! and compactions replace operands by fewer ones, or by the value. Where that cannot be done,
+//! since the value lies outside the index, and reads meet many operands again and again, a later
+//! merge writes the value anew (decision 0048).
 
 mod builtin;
 mod long_chains;
@@ -18,7 +18,7 @@ use cleavedb_base::limits::{OPERAND_LEN_MAX, OPERATOR_NAME_MAX, VALUE_LEN_MAX};
 use cleavedb_base::{Error, ErrorKind, Result, StoredOperand};
 use cleavedb_index::OperandRule;
 
-pub(crate) use self::long_chains::LongChains;
+use self::long_chains::LongChains;
 
 /// What a merge does to a value: see [`crate::Keyspace::merge`].
 ///
@@ -29,9 +29,9 @@ pub trait MergeOperator: Send + Sync {
     /// the name cannot read the keys that have such operands. It must never mean anything else.
     fn name(&self) -> &str;
 
-    /// The value of `key` after `operand`; `value` is the one before, if there is one. `None` if the
-    /// operand cannot be applied to it: reads of the key then fail with [`ErrorKind::Merge`] until
-    /// it is written anew, and nothing is lost.
+    /// The value of `key` after `operand`; `value` is the one before, if there is one. `None` if
+    /// the operand cannot be applied to it: reads of the key then fail with [`ErrorKind::Merge`]
+    /// until it is written anew, and nothing is lost.
     fn apply(&self, key: &[u8], value: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
 
     /// One operand that does what `older` and then `newer` do, whatever the value before; `None` if
@@ -216,12 +216,8 @@ impl MergeOperators {
 
     /// The operands, the oldest first, after neighbours were combined that can be: so what they
     /// append is not copied as often as there are operands.
-    fn combined<'o>(
-        &self,
-        key: &[u8],
-        operands: &'o [impl AsRef<[u8]>],
-    ) -> Result<Vec<(&'o str, Cow<'o, [u8]>)>> {
-        let mut all: Vec<(&'o str, Cow<'o, [u8]>)> = Vec::new();
+    fn combined<'o>(&self, key: &[u8], operands: &'o [impl AsRef<[u8]>]) -> Result<Vec<Named<'o>>> {
+        let mut all: Vec<Named<'o>> = Vec::new();
         for stored in operands.iter().rev() {
             let StoredOperand { operator, operand } = StoredOperand::decode(stored.as_ref())?;
             let last = all.last_mut().filter(|(before, _)| *before == operator);
@@ -237,6 +233,9 @@ impl MergeOperators {
     }
 }
 
+/// The name of an operator, and an operand of it.
+type Named<'o> = (&'o str, Cow<'o, [u8]>);
+
 #[cold]
 fn cannot_apply(operator: &str, key: &[u8]) -> Error {
     let what = "a merge operator cannot apply an operand to the value of the key; put a value \
@@ -250,11 +249,31 @@ fn user_key(encoded_key: &[u8]) -> &[u8] {
     split_encoded_key(encoded_key).map_or(&[], |(_, key)| key)
 }
 
+/// What an open database has for merges.
+pub(crate) struct Merges {
+    /// How jobs treat operands.
+    pub(crate) rule: Arc<JobRule>,
+    /// Keys that the next merges write anew.
+    pub(crate) long_chains: LongChains,
+}
+
+impl Merges {
+    /// Jobs make no values of operands that are longer than `value_max` bytes.
+    pub(crate) fn new(operators: &MergeOperators, value_max: usize) -> Self {
+        let rule = JobRule { operators: operators.clone(), value_max };
+        Self { rule: Arc::new(rule), long_chains: LongChains::default() }
+    }
+
+    pub(crate) fn operators(&self) -> &MergeOperators {
+        &self.rule.operators
+    }
+}
+
 /// How jobs combine and apply operands.
 pub(crate) struct JobRule {
-    pub(crate) operators: MergeOperators,
+    operators: MergeOperators,
     /// Longest value that may lie in the index, in bytes.
-    pub(crate) value_max: usize,
+    value_max: usize,
 }
 
 impl OperandRule for JobRule {

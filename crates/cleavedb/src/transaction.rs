@@ -223,7 +223,7 @@ impl Transaction {
 
     fn merge_into(&mut self, snapshot: &Snapshot, key: &[u8], operand: &Operand) -> Result<()> {
         let stored = operand.stored()?;
-        let operators = self.watch.engine.operand_rule.operators.clone();
+        let operators = self.watch.engine.merges.operators().clone();
         operators.check_stored(&stored)?;
         let before = self.get_with_expiry_from(snapshot, key)?;
         let value = before.as_ref().map(|(value, _)| &value[..]);

@@ -51,7 +51,7 @@ pub(crate) fn write_changes<'a>(
         match change {
             Change::One(_) => {}
             Change::Range(begin, end) => ranges.add(position, begin, end, false),
-            Change::Operand(_, stored) => engine.operand_rule.operators.check_stored(stored)?,
+            Change::Operand(_, stored) => engine.merges.operators().check_stored(stored)?,
         }
     }
     ranges.tidy();

@@ -86,6 +86,27 @@ pub enum Command {
         #[command(flatten)]
         within: Within,
     },
+    /// Change the value of a key without reading it: count, append, keep the greatest
+    ///
+    /// What is there then is computed when it is read, and by background work. A key that is not
+    /// there counts as 0, or as empty.
+    Merge {
+        /// The key
+        key: OsString,
+        /// add: a whole number in decimal digits, to one; append: bytes; max: the greater value,
+        /// byte by byte
+        #[arg(value_parser = ["add", "append", "max"])]
+        operator: String,
+        /// What is added, appended or compared
+        #[arg(allow_hyphen_values = true)]
+        operand: OsString,
+        /// What the write must survive before the command ends
+        #[arg(long, value_enum, default_value = "sync")]
+        durability: DurabilityName,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
     /// Give the value of a key another time to live
     ///
     /// `get --json` and `scan --json` show when a value expires. The exit code is 1 if there is no

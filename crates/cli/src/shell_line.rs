@@ -35,6 +35,17 @@ pub enum ShellCommand {
         #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
         ttl: Option<Duration>,
     },
+    /// Change the value of a key without reading it
+    Merge {
+        /// The key
+        key: OsString,
+        /// How
+        #[arg(value_parser = ["add", "append", "max"])]
+        operator: String,
+        /// What is added, appended or compared
+        #[arg(allow_hyphen_values = true)]
+        operand: OsString,
+    },
     /// Remove a key, or all keys that begin with some bytes
     Del(DelArgs),
     /// List keys and values in key order

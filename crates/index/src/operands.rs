@@ -1,7 +1,7 @@
 //! Operands: changes of a key that merges have written, combined and applied where jobs meet them.
 //!
 //! An operand changes what the versions below it say, down to one that is a value or a delete. So
-//! it ends no stripe of versions ([`crate::Retention`]), and a reader goes on to older versions. Jobs
+//! it ends no stripe of versions ([`Retention`]), and a reader goes on to older versions. Jobs
 //! make chains of operands short: two of one stripe become one, if their operator can do that, and
 //! those of the stripe of a short value or of a delete become a value.
 //!
@@ -126,12 +126,15 @@ impl OperandChain {
     }
 }
 
+/// Kind and value of an entry.
+type FoldedEntry = (EntryKind, Box<[u8]>);
+
 /// What the versions of a MemTable become in which there are operands: those that are combined or
 /// applied are changed or left out, others stay.
 #[derive(Default)]
 pub struct FoldedOperands<'a> {
     /// By tree key and sequence number; none is left out.
-    changed: HashMap<(&'a [u8], SeqNo), Option<(EntryKind, Box<[u8]>)>>,
+    changed: HashMap<(&'a [u8], SeqNo), Option<FoldedEntry>>,
     /// Keys of which more operands are left than a reader should meet.
     long: Vec<&'a [u8]>,
 }
@@ -217,9 +220,17 @@ impl<'a> FoldedOperands<'a> {
         }
     }
 
-    /// The entry as it is to be written; `None` if it is not.
+    /// The entry as it is to be written; `None` if it is not: the next version of its key for
+    /// `retention`, the one that this was folded with.
     #[inline]
-    pub fn of_entry<'s>(&'s self, entry: Entry<'s>) -> Option<Entry<'s>> {
+    pub fn kept<'s>(
+        &'s self,
+        entry: Entry<'s>,
+        retention: &mut Retention<'_>,
+    ) -> Option<Entry<'s>> {
+        if !retention.keep(entry.seq, entry.kind) {
+            return None;
+        }
         if self.changed.is_empty() {
             return Some(entry);
         }

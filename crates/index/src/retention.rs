@@ -3,9 +3,9 @@
 //! Live snapshots divide the sequence numbers into stripes; of each key, only the newest version in
 //! each stripe is visible, unless a range tombstone of the same stripe covers it: every reader that
 //! could see the version sees the tombstone too. An operand of a merge changes what older versions
-//! say, so with it the next older version of the stripe is visible, too. A version whose value has expired for every reader
-//! counts as a tombstone: older versions stay hidden. Flushes, compactions and collections apply
-//! this one rule.
+//! say, so with it the next older version of the stripe is visible, too. A version whose value has
+//! expired for every reader counts as a tombstone: older versions stay hidden. Flushes, compactions
+//! and collections apply this one rule.
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Expiry, SeqNo};

@@ -146,7 +146,7 @@ impl Generator {
                 Ordering::Equal => Write::delete_range(&key, &[&key[..], b"\0"].concat()),
             };
         }
-        let merges = self.profile.merges > 0 && hash64(&key, 0) % 2 == 0;
+        let merges = self.profile.merges > 0 && hash64(&key, 0).is_multiple_of(2);
         if merges && self.rng.chance(self.profile.merges) {
             self.writes += 1;
             return Write::merge(&key, merges::draw(&mut self.rng, self.writes));

@@ -110,7 +110,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let ReadPoints { snapshots, tombstones, expired_before, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
         let job = job.with_range_tombstones(tombstones).with_expired_before(expired_before);
-        let job = job.with_operand_rule(engine.operand_rule.clone());
+        let job = job.with_operand_rule(engine.merges.rule.clone());
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();

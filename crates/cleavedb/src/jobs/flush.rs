@@ -199,9 +199,9 @@ impl Flush<'_> {
         if !self.slot.has_operands.load(Ordering::Acquire) {
             return FoldedOperands::default();
         }
-        let rule = &*self.engine.operand_rule;
+        let rule = &*self.engine.merges.rule;
         let folded = FoldedOperands::of(&self.slot.table, &mut points.retention(), rule);
-        folded.long().for_each(|key| self.engine.long_chains.add(key));
+        folded.long().for_each(|key| self.engine.merges.long_chains.add(key));
         folded
     }
 
@@ -244,10 +244,7 @@ impl Flush<'_> {
                     added.overwritten += sampling_interval;
                 }
             }
-            if !retention.keep(entry.seq, entry.kind) {
-                return Ok(());
-            }
-            let Some(entry) = folded.of_entry(entry) else { return Ok(()) };
+            let Some(entry) = folded.kept(entry, &mut retention) else { return Ok(()) };
             while let Some(hot) = grouped.hot_before(Some(&entry)) {
                 write_hot(hot, writer)?;
             }

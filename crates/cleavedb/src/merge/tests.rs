@@ -1,3 +1,5 @@
+//! Tests of operators, and of what jobs do with operands.
+
 use super::*;
 
 /// Remembers each operand, and cannot combine.

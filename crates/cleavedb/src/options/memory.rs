@@ -38,6 +38,9 @@ const LONG_VALUE_MAX: usize = 1 << 20;
 /// Most bytes of MemTables' log in a window.
 const WINDOW_MAX: usize = 1 << 30;
 
+/// Values of this length, in bytes, may be made of operands where shorter ones are separated.
+const MERGED_VALUE: usize = 1024;
+
 impl Options {
     /// Memory that derived sizes are parts of, in bytes: what a record cache leaves.
     pub(super) fn divided_memory(&self) -> usize {
@@ -99,6 +102,12 @@ impl Options {
     #[inline]
     pub(crate) fn separated_from(&self) -> usize {
         self.min_separated.least().unwrap_or(usize::MAX).min(self.long_value())
+    }
+
+    /// Longest value that a job makes of operands of merges, in bytes. Where values are separated,
+    /// those that are not are rewritten with the index.
+    pub(crate) fn merged_value_max(&self) -> usize {
+        self.separated_from().max(MERGED_VALUE).min(self.long_value())
     }
 
     /// Most memory of a batch, besides that of its caller, in bytes.

@@ -63,9 +63,9 @@ pub(super) fn get(
             || operands.iter().map(Bytes::len).sum::<usize>() > OPERAND_BYTES_MAX;
         // What a value that expires becomes without its operands is not known yet.
         if long && snapshot.is_none() && expiry.is_never() {
-            engine.long_chains.add(encoded_key);
+            engine.merges.long_chains.add(encoded_key);
         }
-        let operators = &engine.operand_rule.operators;
+        let operators = engine.merges.operators();
         let made = operators.value(encoded_key, value.as_deref(), &operands)?;
         return Ok(Some((made.into(), Expiry::NEVER)));
     }

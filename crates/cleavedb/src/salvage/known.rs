@@ -44,19 +44,24 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Operands {
     by_seq: BTreeMap<SeqNo, Vec<u8>>,
-    /// The newest operand in a table. Older ones in the log are in tables, too: there they may have
-    /// been combined.
+    /// The newest operand in a table. Older ones in records are in tables, too: there they may
+    /// have been combined.
     in_tables: SeqNo,
 }
 
 impl Operands {
+    /// Adds that of an entry of a table; tables come from the youngest place to the oldest. What a
+    /// younger place has repeated may lie combined in an older one.
     pub(super) fn add_of_table(&mut self, seq: SeqNo, stored: &[u8]) {
-        self.by_seq.insert(seq, stored.to_vec());
-        self.in_tables = self.in_tables.max(seq);
+        let oldest = self.by_seq.first_key_value();
+        if oldest.is_none_or(|(oldest, _)| seq < *oldest) {
+            self.by_seq.insert(seq, stored.to_vec());
+            self.in_tables = self.in_tables.max(seq);
+        }
     }
 
-    /// Adds that of a record of the log, when all tables were read.
-    pub(super) fn add_of_log(&mut self, seq: SeqNo, stored: &[u8]) {
+    /// Adds that of a record, when all tables were read.
+    pub(super) fn add_of_record(&mut self, seq: SeqNo, stored: &[u8]) {
         if seq > self.in_tables {
             self.by_seq.insert(seq, stored.to_vec());
         }
@@ -90,6 +95,17 @@ pub(super) enum Verdict {
 }
 
 impl Known {
+    /// Adds a record; `trusted` says that tables know every record that is not young.
+    pub(super) fn add(&mut self, found: Found, value: &[u8], trusted: bool) {
+        match found.kind {
+            RecordKind::Operand if found.young || !trusted => {
+                self.operands.add_of_record(found.seq, value);
+            }
+            RecordKind::Operand => {}
+            _ => self.records.push(found),
+        }
+    }
+
     /// Sequence number of the newest version that was found, operands of merges not counted.
     pub(super) fn newest(&self) -> SeqNo {
         let records = self.records.iter().map(|found| found.seq);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleavedb::{Background, Db, Durability, Options, Preset, Salvage, SalvageReport, Saved};
+use cleavedb::{
+    Background, Db, Durability, Operand, Options, Preset, Salvage, SalvageReport, Saved,
+};
 
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -161,6 +163,45 @@ fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
         assert!(saved == expected, "{preset}");
         let whole = (report.keys, report.damages) == (expected.len() as u64, 0);
         assert!(whole, "{preset}: {report:?}");
+    }
+}
+
+/// Operands in the log, in tables and, under `hashkv`, in groups: each counts once.
+#[test]
+fn values_are_saved_with_what_merges_have_changed() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let (whole, copied) = (dir.path().join("db"), dir.path().join("copy"));
+        let db = Db::open(&whole, options(preset)).unwrap();
+        let mut expected = State::new();
+        let key = |number: u32| format!("{number:02}").into_bytes();
+        for number in (0..40).filter(|number| number % 3 != 0) {
+            let value = vec![b'v'; 30 * number as usize];
+            db.put_with(key(number), &value, Durability::Os).unwrap();
+            expected.insert(key(number), value);
+        }
+        for round in 0..4u32 {
+            for number in 0..40 {
+                let more = format!(" {number} in round {round}");
+                db.merge_with(key(number), &Operand::append(&*more), Durability::Os).unwrap();
+                expected.entry(key(number)).or_default().extend_from_slice(more.as_bytes());
+            }
+            match round {
+                0 => db.flush().unwrap(),
+                1 => db.compact().and_then(|()| db.collect()).unwrap(),
+                2 => {
+                    db.flush().unwrap();
+                    db.delete_range(key(5)..key(9)).unwrap();
+                    (5..9).for_each(|number| _ = expected.remove(&key(number)));
+                }
+                _ => {}
+            }
+        }
+        db.wait_idle().unwrap();
+        copy(&whole, &copied);
+        let (found, report) = saved(&copied);
+        assert_eq!(found, expected, "{preset}");
+        assert_eq!((report.lost.len(), report.uncertain.len()), (0, 0), "{preset}");
     }
 }
 

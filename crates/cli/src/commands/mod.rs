@@ -2,6 +2,7 @@
 
 mod get;
 mod put;
+mod merge;
 mod expire;
 mod del;
 mod scan;
@@ -48,6 +49,10 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Put { key, value, ttl, durability, within } => {
             let how = (ttl, durability.into());
             put::run((&key, value.as_deref()), how, &within, global, console)
+        }
+        Command::Merge { key, operator, operand, durability, within } => {
+            let change = (&*key, &*operator, &*operand);
+            merge::run(change, durability.into(), &within, global, console)
         }
         Command::Expire { key, ttl, within } => {
             expire::run((&key, ttl.0), &within, global, console)

@@ -9,7 +9,7 @@ use clap::Parser;
 use cleavedb::{Db, Durability, Keyspace};
 
 use crate::args::{ShellArgs, Within};
-use crate::commands::{count, del, get, put, scan, size, stats};
+use crate::commands::{count, del, get, merge, put, scan, size, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
 use crate::failure::{Exit, Failure, Result};
@@ -108,6 +108,10 @@ impl Shell<'_> {
                 let (key, value) = (bytes(key)?, bytes(value)?);
                 put::store(keyspace, (&key, &value), *ttl, *durability)?;
                 put::announce(&key, &value, console)?;
+            }
+            ShellCommand::Merge { key, operator, operand } => {
+                let (key, operand) = (bytes(key)?, bytes(operand)?);
+                merge::merge(keyspace, (&key, operator, &operand), *durability)?;
             }
             ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,
             ShellCommand::Scan(args) => scan::list(keyspace, args, console)?,

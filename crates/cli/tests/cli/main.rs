@@ -17,6 +17,7 @@ mod dump;
 mod interchange;
 mod shell;
 mod manners;
+mod merges;
 mod tour;
 mod volumes;
 mod door;

@@ -79,10 +79,7 @@ pub(super) fn join<'f, 'a>(
         if !living.iter().any(|living| moves(living).is_some()) {
             continue;
         }
-        // What is older than all of them is found below the run. Repeated there, an operand could
-        // lie above nothing that it changes.
-        let oldest = living.iter().rposition(Option::is_some);
-        visible.truncate(oldest.map_or(0, |at| at + 1));
+        end_with_oldest(&mut visible, &living);
         for (version, living) in visible.drain(..).zip(&living) {
             let moving = moves(living);
             let deletes = version.content == Content::Delete;
@@ -99,6 +96,13 @@ pub(super) fn join<'f, 'a>(
         }
     }
     Ok(survivors)
+}
+
+/// Leaves out the versions that are older than all that live: they are found below the run.
+/// Repeated in it, an operand could lie above nothing that it changes.
+fn end_with_oldest(visible: &mut Vec<Visible>, living: &[Option<&ScannedRecord<'_>>]) {
+    let oldest = living.iter().rposition(Option::is_some);
+    visible.truncate(oldest.map_or(0, |at| at + 1));
 }
 
 /// Whether a record is a visible group tombstone, or that of a visible version that has expired.

@@ -5,8 +5,9 @@
 //! live if a read of its key at the read point, or at a live snapshot, yields its sequence number
 //! *and this very pointer* ([`Liveness`]). For every key with a live record, the run of new
 //! pointers repeats all versions that a reader can see and that lie in tables, down to the oldest
-//! live record: a reader that finds its version in the run need not look at older tables. A relocation keeps key, sequence number and
-//! payload checksum: only the place of the record changes.
+//! live record: a reader that finds its version in the run need not look at older tables. A
+//! relocation keeps key, sequence number and payload checksum: only the place of the record
+//! changes.
 //!
 //! In a hash group (HashKV, section 3.3) the live records are known without a look-up in the index.
 //! Every version of a key that the index holds, from the oldest record of the key in the group on,

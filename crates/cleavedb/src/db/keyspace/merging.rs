@@ -63,7 +63,7 @@ impl Keyspace {
         }
         let change = std::iter::once((Change::Operand(key, &stored), self.entry()));
         write::write_changes(engine, change, durability, self.terms())?;
-        match engine.long_chains.take() {
+        match engine.merges.long_chains.take() {
             Some(key) => self.write_anew(engine, &key),
             None => Ok(()),
         }
@@ -82,7 +82,7 @@ impl Keyspace {
         let mut transaction = self.database().transaction()?;
         let mut within = transaction.keyspace(&KeyspaceRef(keyspace));
         let done = within.write_merged_anew(key).and_then(|()| transaction.commit());
-        // The merge itself is written. What failed here fails again where somebody waits for it.
+        // The merge itself is written; the next write meets what is wrong, and reports it.
         let is_passing = |e: &Error| e.kind() != ErrorKind::Closed;
         done.or_else(|e| if is_passing(&e) { Ok(()) } else { Err(e) })
     }

@@ -301,10 +301,7 @@ pub(crate) fn write_groups(
             last_key = Some(entry.key);
         }
         sorter.versions += 1;
-        if !retention.keep(entry.seq, entry.kind) {
-            return Ok(());
-        }
-        folded.of_entry(entry).map_or(Ok(()), |entry| sorter.add(entry))
+        folded.kept(entry, &mut retention).map_or(Ok(()), |entry| sorter.add(entry))
     })?;
     sorter.end_key(&mut retention)?;
     let arena = Arena::new();

@@ -1,0 +1,222 @@
+//! Hands out what was found, key by key, and reports the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::key::split_encoded_key;
+use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
+use cleavedb_base::record::Record;
+use cleavedb_base::{EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
+use cleavedb_index::RangeTombstones;
+use cleavedb_storage::api::read_exact_at;
+use cleavedb_storage::log::salvage::{header_in_window, proven_header};
+use cleavedb_storage::{File, FileKind, Name};
+
+use super::known::{Known, Verdict};
+use super::merged::Merged;
+use super::report::list;
+use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
+use crate::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::range_deletes::{self, RANGES};
+use crate::time;
+
+/// What the system keyspace says.
+struct System {
+    /// The names of keyspaces.
+    names: BTreeMap<KeyspaceId, String>,
+    /// The ranges that were deleted.
+    deleted: RangeTombstones,
+}
+
+impl Salvage {
+    /// Calls `visit` with every key that can be saved and its value, in no order, and returns a
+    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number.
+    /// Stops at the first error of `visit`, and returns it.
+    pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
+        let mut keys = std::mem::take(&mut self.keys);
+        let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
+        let System { names, deleted } = self.read_system(system)?;
+        keys.retain(|key, known| {
+            known.operands.retain(|seq| !deleted.covers(key, seq, SEQ_MAX));
+            let is_deleted = deleted.covers(key, known.newest(), SEQ_MAX);
+            if is_deleted {
+                (known.entry, known.records) = (None, Vec::new());
+            }
+            !is_deleted || !known.operands.is_empty()
+        });
+        self.hand_out_keys(keys, &mut |encoded_key, value, expiry| {
+            let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            let expires = time::expires_at(expiry);
+            match names.get(&id) {
+                Some(keyspace) => visit(Saved { keyspace, key, value, expires }),
+                None => {
+                    let keyspace = &format!("keyspace {}", id.0);
+                    visit(Saved { keyspace, key, value, expires })
+                }
+            }
+        })?;
+        Ok(self.report)
+    }
+
+    /// Reads the records of the system keyspace.
+    fn read_system(&mut self, records: BTreeMap<Vec<u8>, Known>) -> Result<System> {
+        let mut names = BTreeMap::from([(KeyspaceId::DEFAULT, DEFAULT_NAME.to_owned())]);
+        let (mut ranges, mut damage) = (Vec::new(), Vec::new());
+        let seqs: BTreeMap<Vec<u8>, SeqNo> =
+            records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
+        let counted = (self.report.keys, self.report.value_bytes);
+        self.hand_out_keys(records, &mut |encoded_key, value, _| {
+            let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            let read = match key.first() {
+                Some(&NAMES) => catalog::decode(key, value).map(|(name, id, _)| {
+                    names.insert(id, name);
+                }),
+                Some(&RANGES) => {
+                    let seq = seqs.get(encoded_key).copied().unwrap_or_default();
+                    range_deletes::decode(key, value, seq).map(|range| ranges.push(range))
+                }
+                _ => Ok(()),
+            };
+            damage.extend(read.err());
+            Ok(())
+        })?;
+        damage.into_iter().for_each(|error| self.report.note(error));
+        (self.report.keys, self.report.value_bytes) = counted;
+        Ok(System { names, deleted: RangeTombstones::default().with(ranges, 0) })
+    }
+
+    fn hand_out_keys(
+        &mut self,
+        keys: BTreeMap<Vec<u8>, Known>,
+        visit: &mut VisitEncoded<'_>,
+    ) -> Result<()> {
+        let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
+        let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
+        let mut merged = Merged::new(self.operators.clone());
+        for (encoded_key, known) in keys {
+            let Some((_, key)) = split_encoded_key(&encoded_key) else { continue };
+            let (verdict, newest) =
+                (known.verdict(self.trusted, self.values_are_whole), known.newest());
+            let entry = known.entry;
+            let operands = known.operands.above(newest);
+            if !operands.is_empty() && !self.trusted {
+                list(&mut self.report.uncertain, &mut self.report.uncertain_keys, key);
+            }
+            merged.add(encoded_key.clone(), operands);
+            match verdict {
+                Verdict::Gone => {}
+                Verdict::Lost => {
+                    list(&mut self.report.lost, &mut self.report.lost_keys, key);
+                    merged.forget(&encoded_key);
+                }
+                Verdict::Record(place, uncertain) => {
+                    if uncertain {
+                        let count = &mut self.report.uncertain_keys;
+                        list(&mut self.report.uncertain, count, key);
+                    }
+                    in_records.insert((place.file, place.offset), (encoded_key, place.len));
+                }
+                Verdict::Entry(table) => {
+                    let seq = entry.map_or(0, |entry| entry.seq);
+                    in_tables.entry(table).or_default().insert(encoded_key, seq);
+                }
+            }
+        }
+        let mut visit_merged =
+            |key: &[u8], value: &[u8], expiry| merged.visit(key, (value, expiry), visit);
+        self.hand_out_entries(in_tables, &mut visit_merged)?;
+        self.hand_out_records(in_records, &mut visit_merged)?;
+        self.report.keys += merged.visit_rest(visit)?;
+        for key in merged.unmade() {
+            list(&mut self.report.lost, &mut self.report.lost_keys, &key);
+        }
+        Ok(())
+    }
+
+    fn hand_out_entries(
+        &mut self,
+        wanted: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>>,
+        visit: &mut VisitEncoded<'_>,
+    ) -> Result<()> {
+        for (table, keys) in wanted {
+            let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
+            self.read_table(table, &mut |entry| {
+                if done.is_ok() && keys.get(entry.key) == Some(&entry.seq) {
+                    let split = Expiry::split(entry.kind.expires(), entry.value);
+                    done = split.and_then(|(expiry, value)| {
+                        count += 1;
+                        bytes += value.len() as u64;
+                        visit(entry.key, value, expiry)
+                    });
+                }
+            })?;
+            done?;
+            self.report.keys += count;
+            self.report.value_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    fn hand_out_records(
+        &mut self,
+        wanted: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)>,
+        visit: &mut VisitEncoded<'_>,
+    ) -> Result<()> {
+        let window = self.files.read_window().unwrap_or_default();
+        let mut open: Option<(FileNumber, Arc<dyn File>)> = None;
+        for ((number, offset), (key, len)) in wanted {
+            if open.as_ref().is_none_or(|(opened, _)| *opened != number) {
+                open = Some((number, self.open_value_file(number)?));
+            }
+            let (_, file) = open.as_ref().expect("it was opened above");
+            let value = self.read_record(&**file, number, (offset, len), &window);
+            match value {
+                Ok((value, expiry)) => {
+                    visit(&key, &value, expiry)?;
+                    self.report.keys += 1;
+                    self.report.value_bytes += value.len() as u64;
+                }
+                Err(error) => {
+                    self.report.note(error);
+                    let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+                    list(&mut self.report.lost, &mut self.report.lost_keys, key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
+        let kinds = [FileKind::Log, FileKind::Segment, FileKind::Group];
+        let mut opened =
+            kinds.map(|kind| self.files.open(&Name::numbered(kind, number))).into_iter();
+        let file = opened.by_ref().find(Result::is_ok);
+        file.unwrap_or_else(|| self.files.open(&Name::numbered(FileKind::Log, number)))
+    }
+
+    /// The value of a record that the search has found, from its file or the window, and when it
+    /// expires.
+    fn read_record(
+        &self,
+        file: &dyn File,
+        number: FileNumber,
+        (offset, len): (u64, usize),
+        window: &[u8],
+    ) -> Result<(Vec<u8>, Expiry)> {
+        let failed = |e| Error::io("read a record", e).with("file", number).with("offset", offset);
+        let identity = self.identity(number);
+        let mut bytes = vec![0; len];
+        let in_file = file.len().map_err(failed)?.saturating_sub(offset).min(len as u64) as usize;
+        read_exact_at(file, &mut bytes[..in_file], offset).map_err(failed)?;
+        if in_file < len {
+            let header = proven_header(file).or_else(|| header_in_window(number, window));
+            let begin = header.map_or(0, |header| header.base) + offset + in_file as u64;
+            for (byte, position) in bytes[in_file..].iter_mut().zip(begin..) {
+                *byte = window[(position % window.len().max(1) as u64) as usize];
+            }
+        }
+        let record = Record::parse(&bytes, identity, offset)?;
+        let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
+        Ok((value.to_vec(), expiry))
+    }
+}

@@ -284,6 +284,8 @@ pub enum Bug {
     RepeatCombined,
     /// A job combines operands between which a snapshot reads.
     OperandsCombinedAcross,
+    /// A collection drops or replaces a value, as a filter says, and the index keeps its old entry.
+    FilteredEntryForgotten,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
 }

@@ -110,6 +110,8 @@ pub(crate) struct Catalog {
     pub(crate) default: Arc<CatalogEntry>,
     /// The others, by name. Locked while one is created or dropped, before every other lock.
     named: Mutex<Named>,
+    /// All names for jobs, which must not wait for the lock above: its holder may wait for them.
+    names: Mutex<Arc<BTreeMap<KeyspaceId, String>>>,
     /// A number above those of all range tombstones.
     next_tombstone: AtomicU64,
 }
@@ -131,8 +133,13 @@ impl Catalog {
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
-        let next_tombstone = AtomicU64::new(0);
-        Self { default: Arc::new(default), named: Mutex::default(), next_tombstone }
+        let names = BTreeMap::from([(default.id, default.name.clone())]);
+        Self {
+            default: Arc::new(default),
+            named: Mutex::default(),
+            names: Mutex::new(Arc::new(names)),
+            next_tombstone: AtomicU64::new(0),
+        }
     }
 
     /// A number for a new range tombstone.
@@ -164,6 +171,18 @@ impl Catalog {
         }
         let named = self.named.lock();
         named.keyspaces.values().find(|entry| entry.id == id).map(|entry| (entry.clone(), key))
+    }
+
+    /// The names of all keyspaces, by their ids.
+    pub(crate) fn names(&self) -> Arc<BTreeMap<KeyspaceId, String>> {
+        self.names.lock().clone()
+    }
+
+    /// Notes the names for jobs, after a change of `named`.
+    pub(crate) fn note_names(&self, named: &Named) {
+        let all = named.keyspaces.values().chain([&self.default]);
+        let names = all.map(|entry| (entry.id, entry.name.clone())).collect();
+        *self.names.lock() = Arc::new(names);
     }
 
     /// The lock on the keyspaces that have names.

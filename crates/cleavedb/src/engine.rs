@@ -28,6 +28,7 @@ use crate::catalog::Catalog;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
+use crate::filter::JobFilter;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
@@ -94,6 +95,12 @@ impl Engine {
     /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
+    }
+
+    /// The filter of values, as a job asks it.
+    pub(crate) fn job_filter(&self) -> Option<JobFilter> {
+        let filter = self.options.filter.clone()?;
+        Some(JobFilter::new(filter, self.catalog.names()))
     }
 
     /// Values that expired up to this time should have given their space back by `now`; both are in

@@ -22,6 +22,7 @@
 
 mod time;
 mod merge;
+mod filter;
 mod volume;
 mod group_options;
 mod flush_parts;
@@ -129,6 +130,7 @@ pub use cursor::Cursor;
 pub use db::{Builder, Db, Keyspace};
 pub use destroy::DestroyReport;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
+pub use filter::{Filter, FilterDecision, FilteredValue};
 pub use group_options::GroupOptions;
 pub use item::Item;
 pub use merge::{MergeOperator, MergeOperators, Operand};

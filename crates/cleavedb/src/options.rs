@@ -19,6 +19,7 @@ use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
+use crate::filter::Filter;
 use crate::group_options::GroupOptions;
 use crate::merge::MergeOperators;
 use crate::time::{SystemClock, TimeSource};
@@ -206,6 +207,15 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
+    /// Decides about values when background work meets them: compactions ask about those in the
+    /// index, collections about those outside it, so a value may be there for long before it is
+    /// asked about; [`crate::Db::compact`] and then [`crate::Db::collect`] ask about all that they
+    /// meet. What was replaced is asked about again. While a snapshot, a cursor or a transaction is
+    /// held nothing is asked, and one that begins while a job runs may see values that go with the
+    /// job's end. Not asked are values in MemTables, of hot keys, behind soft pointers
+    /// ([`crate::Relocation::Soft`]), in a cold log ([`crate::SurvivorRoute::Tagged`]), and those
+    /// that operands of merges have yet to change. Default: none.
+    pub filter: Option<Filter>,
     /// What merges do to values, by the names of operators. Default: those of
     /// [`crate::Operand::add`], [`crate::Operand::append`] and [`crate::Operand::max`].
     pub merge_operators: MergeOperators,
@@ -265,6 +275,7 @@ impl Options {
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
+            filter: None,
             merge_operators: MergeOperators::default(),
             groups: GroupOptions::default(),
             volumes: Vec::new(),

@@ -9,7 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Durability, MinSeparated, Preset};
+use cleavedb::{Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::quota::Budget;
@@ -395,6 +395,15 @@ fn model_with_merges(seed: u64) -> Result<(), String> {
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
 }
 
+/// The same with a filter that replaces each value by itself.
+fn model_with_filter(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let mut setup = designs[seed as usize % designs.len()].clone();
+    let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
+    setup.options.filter = Some(Filter::new(same));
+    model_of_ops(&[setup], &Generator::new(seed, Profile::model()).take(150))
+}
+
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     expiry::space_comes_back(&designs[seed as usize % designs.len()])
@@ -660,6 +669,7 @@ caught! {
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
+    a_filtered_value_whose_entry_stays: FilteredEntryForgotten by model_with_filter;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;

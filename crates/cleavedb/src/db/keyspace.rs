@@ -230,6 +230,7 @@ impl Db {
         let separated_from = options.separated_from(own.separated_from(), own.long_value());
         let entry = Arc::new(engine.catalog.entry(id, name, separated_from, options.ttl));
         named.keyspaces.insert(name.to_owned(), entry.clone());
+        engine.catalog.note_names(&named);
         Ok(self.handle(&entry))
     }
 
@@ -283,6 +284,7 @@ impl Db {
         write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;
         ranges.done();
         named.keyspaces.remove(name);
+        engine.catalog.note_names(&named);
         Ok(())
     }
 }

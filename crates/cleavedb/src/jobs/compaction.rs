@@ -19,6 +19,7 @@ use super::dropped_pointers::DroppedPointers;
 use super::{About, Begin, Job, perform};
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::filter::JobFilter;
 use crate::full_disk::RoomTaken;
 use crate::job_state::{JobState, SHORT};
 use crate::manifest::Edit;
@@ -69,6 +70,9 @@ pub(crate) struct Compact<'e> {
     job: Option<CompactionJob>,
     groups: Arc<GroupTable>,
     subcompactions: SubcompactionMode,
+    /// Asked about values in the index. While a collection runs it is not: the collection may
+    /// repeat them.
+    filter: Option<JobFilter>,
     /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
     room: (Option<Plan>, RoomTaken),
 }
@@ -114,7 +118,10 @@ impl<'e> Job<'e> for Compact<'e> {
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();
-        Ok(Some(Self { engine, compaction, job: Some(job), groups, subcompactions, room }))
+        let collects = jobs.constraints.pinned_above.is_some();
+        let filter = engine.job_filter().filter(|_| !collects);
+        let job = Some(job);
+        Ok(Some(Self { engine, compaction, job, groups, subcompactions, filter, room }))
     }
 
     fn run(&mut self) -> Result<Self::Output> {
@@ -125,7 +132,8 @@ impl<'e> Job<'e> for Compact<'e> {
         if in_memory {
             job = job.of_inputs_in_memory();
         }
-        let mut dropped_pointers = DroppedPointers::new(engine, self.groups.clone());
+        let mut dropped_pointers =
+            DroppedPointers::new(engine, self.groups.clone(), self.filter.take());
         let tables = NewTables::new(engine, in_memory);
         let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
         let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);

@@ -1,5 +1,6 @@
 //! What a compaction finds out about values: which records lost their last pointer and, where
-//! pointers are soft, the new places of records that collections have moved.
+//! pointers are soft, the new places of records that collections have moved. It also asks the
+//! filter of the user, if there is one, about values in the index.
 //!
 //! A soft pointer whose record a collection has moved is looked up in the key directories of the
 //! survivors. If the compaction drops the pointer, the directory says in which extent the record
@@ -11,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryRoom, ErrorKind, Expiry, Result, ValuePointer};
 use cleavedb_index::Entry;
@@ -19,6 +21,7 @@ use cleavedb_values::GroupTable;
 use cleavedb_values::groups::{KeyDirectoryReader, Location};
 
 use crate::engine::Engine;
+use crate::filter::{JobFilter, Replaced};
 use crate::manifest::{Edit, LiveFiles};
 
 /// Adds up, by file or extent, the bytes of records whose last pointer is dropped.
@@ -30,6 +33,8 @@ pub(crate) struct DroppedPointers<'a> {
     /// Number of pointers that were rewritten to the new place of their record.
     refreshed: u64,
     maps: KeyDirectoryReader,
+    /// Asked about values in the index, if there is one.
+    filter: Option<JobFilter>,
 }
 
 impl ValueGcObserver for DroppedPointers<'_> {
@@ -59,8 +64,15 @@ impl ValueGcObserver for DroppedPointers<'_> {
         Ok(Some(&room[..len]))
     }
 
+    #[inline]
+    fn filtered(&mut self, entry: &Entry<'_>) -> Result<Option<Replaced>> {
+        let Some(filter) = &self.filter else { return Ok(None) };
+        let (expiry, value) = Expiry::split(entry.kind.expires(), entry.value)?;
+        filter.replaced(entry.key, expiry, &|| Ok(Bytes::copy_from_slice(value)))
+    }
+
     fn split(&self) -> Self {
-        Self::new(self.engine, self.groups.clone())
+        Self::new(self.engine, self.groups.clone(), self.filter.clone())
     }
 
     fn merge(&mut self, part: Self) {
@@ -72,9 +84,13 @@ impl ValueGcObserver for DroppedPointers<'_> {
 }
 
 impl<'a> DroppedPointers<'a> {
-    pub(crate) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        groups: Arc<GroupTable>,
+        filter: Option<JobFilter>,
+    ) -> Self {
         let (died, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
-        Self { engine, groups, died, refreshed: 0, maps }
+        Self { engine, groups, died, refreshed: 0, maps, filter }
     }
 
     /// The new place of an entry's record, and the extent that holds it. `None` if the entry's

@@ -26,6 +26,7 @@ use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
 use cleavedb_values::{GroupTable, LivenessRule};
 
+use crate::filter::JobFilter;
 use crate::read_points::ReadPoints;
 use crate::state::ReadState;
 
@@ -33,6 +34,8 @@ use crate::state::ReadState;
 pub(crate) struct ReadView {
     pub(crate) state: Arc<ReadState>,
     pub(crate) points: ReadPoints,
+    /// Asked about values that are to be moved, if there is one.
+    pub(crate) filter: Option<JobFilter>,
 }
 
 /// The rule that decides which records of the groups of `table` live.
@@ -67,9 +70,14 @@ impl Liveness for ByRecords<'_> {
             && (gone.iter().any(|gone| gone.seq == tag.seq)
                 || self.0.points.tombstones.covers(key, tag.seq))
         {
-            out.push(Visible { seq: tag.seq, content: Content::Delete, in_table: false });
+            out.push(Visible {
+                seq: tag.seq,
+                content: Content::Delete,
+                in_table: false,
+                filtered: false,
+            });
         }
-        Ok(())
+        self.0.filter(records, out)
     }
 
     fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
@@ -82,7 +90,8 @@ pub(crate) struct ByLookUp<'a>(pub(crate) &'a ReadView);
 
 impl Liveness for ByLookUp<'_> {
     fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
-        self.0.ask_index(records, out)
+        self.0.ask_index(records, out)?;
+        self.0.filter(records, out)
     }
 
     fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
@@ -149,7 +158,7 @@ impl Liveness for MergeJoinLiveness<'_> {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
                 let content = self.read_view.content(content, entry.seq, records);
-                out.push(Visible { seq: entry.seq, content, in_table: true });
+                out.push(Visible { seq: entry.seq, content, in_table: true, filtered: false });
             }
             index.next()?;
         }
@@ -159,7 +168,7 @@ impl Liveness for MergeJoinLiveness<'_> {
             self.read_view.ask_index(records, &mut known)?;
             assert_eq!(*out, known, "a walk and the index differ about {key:?}");
         }
-        Ok(())
+        self.read_view.filter(records, out)
     }
 
     fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
@@ -180,7 +189,7 @@ impl Gone {
     /// What it counts as: one that has expired still hides older ones.
     fn counts_as(&self) -> Option<Visible> {
         let &Self { seq, expired, in_table } = self;
-        expired.then_some(Visible { seq, content: Content::Delete, in_table })
+        expired.then_some(Visible { seq, content: Content::Delete, in_table, filtered: false })
     }
 }
 
@@ -198,7 +207,7 @@ impl ReadView {
         for found in found {
             let content = Content::of(found.kind, &found.value)?;
             let content = self.content(content, found.seq, records);
-            out.push(Visible { seq: found.seq, content, in_table: true });
+            out.push(Visible { seq: found.seq, content, in_table: true, filtered: false });
         }
         self.retain_seen(key, out);
         Ok(())
@@ -233,6 +242,26 @@ impl ReadView {
         Ok(asked.filter_map(find).collect())
     }
 
+    /// Asks the filter about the value of the only record of a key, if that is the newest version.
+    /// Older records would need a group tombstone.
+    #[inline]
+    fn filter(&self, records: &[ScannedRecord<'_>], visible: &mut [Visible]) -> Result<()> {
+        let (Some(filter), [record]) = (&self.filter, records) else { return Ok(()) };
+        let Some(newest) = visible.first_mut().filter(|newest| newest.in_table) else {
+            return Ok(());
+        };
+        let Content::Pointer(pointer, expiry) = newest.content else { return Ok(()) };
+        if pointer != record.pointer {
+            return Ok(());
+        }
+        let read = || self.state.segments.read(pointer, record.key(), record.seq);
+        if let Some((kind, value)) = filter.replaced(record.key(), expiry, &read)? {
+            newest.content = Content::of(kind, &value)?;
+            newest.filtered = true;
+        }
+        Ok(())
+    }
+
     /// The content of an entry. If a collection has moved the record of a soft pointer, the pointer
     /// is replaced by the place where the record was found now: an operation has only one record.
     fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
@@ -255,7 +284,7 @@ impl ReadView {
         }
         for hit in hits {
             let content = Content::of(hit.kind, hit.value)?;
-            out.push(Visible { seq: hit.seq, content, in_table: false });
+            out.push(Visible { seq: hit.seq, content, in_table: false, filtered: false });
         }
         Ok(())
     }

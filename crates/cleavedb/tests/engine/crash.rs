@@ -4,7 +4,10 @@
 //! has seen its number of distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset, Relocation};
+use cleavedb::{
+    Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, MinSeparated, Preset,
+    Relocation,
+};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::hot::churned;
@@ -118,6 +121,16 @@ fn merges_survive_every_crash() {
     let plan = Plan { profile, ..Plan::default() };
     for setup in &Setup::designs() {
         visit("merges_survive_every_crash", setup, plan.clone(), STATES / 48);
+    }
+}
+
+#[test]
+fn values_that_a_filter_replaces_survive_every_crash() {
+    let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
+    for mut setup in Setup::designs() {
+        setup.options.filter = Some(Filter::new(same));
+        let test = "values_that_a_filter_replaces_survive_every_crash";
+        visit(test, &setup, Plan::default(), STATES / 96);
     }
 }
 

@@ -15,6 +15,7 @@ mod exhaustive;
 mod expiry;
 mod extremes;
 mod fault;
+mod filter;
 mod full_disk;
 mod groups;
 mod keys;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryRoom, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{EntryKind, EntryRoom, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
 use super::level0;
@@ -54,6 +54,12 @@ pub trait ValueGcObserver: Send + Sync + Sized {
         _entry: &Entry<'_>,
         _room: &'r mut EntryRoom,
     ) -> Result<Option<&'r [u8]>> {
+        Ok(None)
+    }
+    /// `entry` is a value in the index that goes to an output, and nothing newer in the inputs
+    /// changes it: returns the kind and the value of the entry that takes its place, a tombstone
+    /// or another value, if it does not stay. Not called while a snapshot is held.
+    fn filtered(&mut self, _entry: &Entry<'_>) -> Result<Option<(EntryKind, Vec<u8>)>> {
         Ok(None)
     }
     /// A new observer for a part of the job, without reports yet.

@@ -76,7 +76,9 @@ pub(super) fn join<'f, 'a>(
             survivors.extend(records.iter().filter(hides).map(as_tombstone));
         }
         let moves = |living: &Option<&'f ScannedRecord<'a>>| living.filter(|record| !stays(record));
-        if !living.iter().any(|living| moves(living).is_some()) {
+        let is_filtered =
+            visible.iter().any(|version| version.filtered) && !planted(Bug::FilteredEntryForgotten);
+        if !is_filtered && !living.iter().any(|living| moves(living).is_some()) {
             continue;
         }
         end_with_oldest(&mut visible, &living);
@@ -90,7 +92,7 @@ pub(super) fn join<'f, 'a>(
             run.extend(entry.map(|_| RunEntry {
                 key: records[0].key(),
                 seq: version.seq,
-                repeat: moving.is_none() && !planted(Bug::RunOwnsRepeats),
+                repeat: moving.is_none() && !version.filtered && !planted(Bug::RunOwnsRepeats),
                 content: version.content,
             }));
         }
@@ -98,10 +100,11 @@ pub(super) fn join<'f, 'a>(
     Ok(survivors)
 }
 
-/// Leaves out the versions that are older than all that live: they are found below the run.
+/// Leaves out the versions that are older than all that live or were filtered: they are found below the run.
 /// Repeated in it, an operand could lie above nothing that it changes.
 fn end_with_oldest(visible: &mut Vec<Visible>, living: &[Option<&ScannedRecord<'_>>]) {
-    let oldest = living.iter().rposition(Option::is_some);
+    let counts = |at: &usize| living[*at].is_some() || visible[*at].filtered;
+    let oldest = (0..living.len()).rev().find(counts);
     visible.truncate(oldest.map_or(0, |at| at + 1));
 }
 

@@ -73,6 +73,8 @@ pub struct Visible {
     pub content: Content,
     /// Whether it is in a table; versions in memory are younger than any run and need no repeat.
     pub in_table: bool,
+    /// Whether a filter has put this content in the place of another: then the run gets it.
+    pub filtered: bool,
 }
 
 /// A record found in a victim.
@@ -156,7 +158,7 @@ impl<'a> ScannedRecord<'a> {
             RecordKind::Delete => Content::Delete,
             _ => return None,
         };
-        Some(Visible { seq: self.seq, content, in_table: true })
+        Some(Visible { seq: self.seq, content, in_table: true, filtered: false })
     }
 }
 

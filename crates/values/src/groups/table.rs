@@ -93,6 +93,11 @@ impl GroupTable {
         if self.needs_tombstones() { filled.count() } else { 0 }
     }
 
+    /// Whether a collection has an entry in its run for each value that it moves.
+    pub fn has_all_entries(&self) -> bool {
+        self.relocation().writes_run() && !self.has_cold_log()
+    }
+
     /// Whether collections move cold values to a log of their own.
     pub fn has_cold_log(&self) -> bool {
         self.layout.is_some_and(|layout| layout.survivors == SurvivorRoute::Tagged)

@@ -76,6 +76,13 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     if planted(Bug::CollectionWithoutSnapshots) {
         points.snapshots.clear();
     }
+    // Without the index entry that takes its place, a value cannot be dropped or replaced; a tag
+    // stands for a value in a cold log.
+    let table = &live.groups;
+    let filter = engine
+        .job_filter()
+        .filter(|_| points.snapshots.is_empty())
+        .filter(|_| table.has_all_entries());
     jobs.constraints.pinned_above = Some(pinned_above(&target, live));
     jobs.collection_applies = Some(points.tombstones_applied());
     if let Target::File(victim, _) = target {
@@ -94,7 +101,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     let _taken = engine.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));
     Ok(Some(Collect {
         engine,
-        read_view: ReadView { state, points },
+        read_view: ReadView { state, points, filter },
         target,
         groups,
         epoch,

@@ -140,6 +140,16 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             self.add_operand(entry, output);
             return Ok(());
         }
+        let filtered = match entry.kind {
+            EntryKind::Inline | EntryKind::ExpiringInline if !expired && !entry.repeat => {
+                self.filter(&entry)?
+            }
+            _ => None,
+        };
+        let entry = match &filtered {
+            Some((kind, value)) => Entry { kind: *kind, value, ..entry },
+            None => entry,
+        };
         let deletes = expired || entry.kind == EntryKind::Delete;
         if !self.operands.is_empty() && self.end_operands(&entry, deletes, output)? {
             return Ok(());
@@ -157,6 +167,15 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             return output.add(Entry { value, ..entry });
         }
         output.add(entry)
+    }
+
+    /// What takes the place of a value, if it does not stay.
+    #[inline]
+    fn filter(&mut self, entry: &Entry<'_>) -> Result<Option<(EntryKind, Vec<u8>)>> {
+        if self.retention.has_snapshots() || !self.operands.is_empty() {
+            return Ok(None);
+        }
+        self.keeper.filtered(entry)
     }
 
     #[cold]

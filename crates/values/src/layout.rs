@@ -79,6 +79,11 @@ pub enum SurvivorRoute {
 }
 
 impl GroupLayout {
+    /// Whether a collection has an entry in its run for each value that it moves.
+    pub(crate) fn has_all_entries(self) -> bool {
+        self.relocation.writes_run() && self.survivors != SurvivorRoute::Tagged
+    }
+
     /// Whether groups share log segments besides a main segment each, and are collected when those
     /// are used up (HashKV, section 3.2).
     pub fn shares_segments(&self) -> bool {

@@ -76,9 +76,7 @@ pub(super) fn join<'f, 'a>(
             survivors.extend(records.iter().filter(hides).map(as_tombstone));
         }
         let moves = |living: &Option<&'f ScannedRecord<'a>>| living.filter(|record| !stays(record));
-        let is_filtered =
-            visible.iter().any(|version| version.filtered) && !planted(Bug::FilteredEntryForgotten);
-        if !is_filtered && !living.iter().any(|living| moves(living).is_some()) {
+        if !has_filtered(&visible) && !living.iter().any(|living| moves(living).is_some()) {
             continue;
         }
         end_with_oldest(&mut visible, &living);
@@ -100,8 +98,13 @@ pub(super) fn join<'f, 'a>(
     Ok(survivors)
 }
 
-/// Leaves out the versions that are older than all that live or were filtered: they are found below the run.
-/// Repeated in it, an operand could lie above nothing that it changes.
+/// Whether a filter has put a content in the place of another.
+fn has_filtered(visible: &[Visible]) -> bool {
+    visible.iter().any(|version| version.filtered) && !planted(Bug::FilteredEntryForgotten)
+}
+
+/// Leaves out the versions that are older than all that live or were filtered: they are found below
+/// the run. Repeated in it, an operand could lie above nothing that it changes.
 fn end_with_oldest(visible: &mut Vec<Visible>, living: &[Option<&ScannedRecord<'_>>]) {
     let counts = |at: &usize| living[*at].is_some() || visible[*at].filtered;
     let oldest = (0..living.len()).rev().find(counts);

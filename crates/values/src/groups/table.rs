@@ -95,7 +95,7 @@ impl GroupTable {
 
     /// Whether a collection has an entry in its run for each value that it moves.
     pub fn has_all_entries(&self) -> bool {
-        self.relocation().writes_run() && !self.has_cold_log()
+        self.layout.is_none_or(|layout| layout.has_all_entries())
     }
 
     /// Whether collections move cold values to a log of their own.

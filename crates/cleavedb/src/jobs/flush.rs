@@ -15,7 +15,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{ErrorKind, Expiry, FileNumber, Result, ValuePointer};
+use cleavedb_base::{EntryKind, ErrorKind, Expiry, FileNumber, Result, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::{Entry, FoldedOperands, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
@@ -236,9 +236,10 @@ impl Flush<'_> {
                 last_key = Some(entry.key);
                 keys += 1;
                 // A filter that cannot be read makes the estimate worse; the flush goes on. The
-                // tables own no older record of a hot key.
+                // tables own no older record of a hot key, and an operand leaves it alive.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                let sampled = owns && keys.is_multiple_of(sampling_interval);
+                let replaces = entry.kind != EntryKind::Operand;
+                let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
                 let hot = entry.kind.is_pointer() && grouped.is_hot_next();
                 if sampled && !hot && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;

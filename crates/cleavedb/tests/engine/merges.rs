@@ -89,6 +89,32 @@ fn operands_change_what_is_there_for_every_read() {
     }
 }
 
+/// Work on a range meets operands above values that live, and ends.
+#[test]
+fn ranges_with_operands_are_sized_compacted_and_collected() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        for number in 0..30 {
+            let key = format!("{number:02}");
+            db.put(&key, vec![number; 2000]).unwrap();
+            db.merge(&key, &plait(number)).unwrap();
+            if number % 3 == 0 {
+                db.flush().unwrap();
+            }
+            db.merge(&key, &append("end")).unwrap();
+        }
+        let all = || db.range(..).map(Result::unwrap).collect::<Vec<_>>();
+        let before = all();
+        db.delete_range("10".."20").unwrap();
+        db.compact_range("05".."25").unwrap();
+        assert!(db.approximate_size(..).unwrap().entries >= 10, "{setup}");
+        db.collect_range(..).unwrap();
+        let outside = |item: &&cleavedb::Item| item.key < "10" || item.key >= "20";
+        assert!(all().iter().eq(before.iter().filter(outside)), "{setup}");
+        assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+    }
+}
+
 /// Of a counter that is only counted up the index has one entry.
 #[test]
 fn flushes_and_compactions_make_one_of_many_operands() {

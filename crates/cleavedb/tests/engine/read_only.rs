@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Durability, Error, ErrorKind, Options, Preset, WriteBatch};
+use cleavedb::{
+    Background, Db, Durability, Error, ErrorKind, Operand, Options, Preset, WriteBatch,
+};
 use cleavedb_storage::{FileKind, Name, Storage};
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::{Image, PowerLoss, Sim};
@@ -219,6 +221,7 @@ fn every_call_that_writes_is_refused_and_reads_go_on() {
             let mut batch = WriteBatch::new();
             batch.put("key", "value").unwrap();
             let refused = [
+                db.merge("key", &Operand::append("x")),
                 db.put("key", "value"),
                 db.delete("key"),
                 db.write(&batch),

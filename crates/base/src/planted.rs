@@ -278,6 +278,18 @@ pub enum Bug {
     ExpiredUnderSnapshot,
     /// A collection of a hash group takes a record for alive that has expired and left the index.
     ExpiredRecordRevived,
+    /// A bulk load is published although MemTables have older versions of its keys.
+    LoadUnderMemTables,
+    /// A bulk load gets the last sequence number in use at its beginning.
+    LoadNumberedEarly,
+    /// The names of a bulk load's files are not durable before an edit names them.
+    LoadUnsynced,
+    /// Values of a bulk load that stay in the index leave no group tombstones.
+    LoadWithoutStubs,
+    /// Groups are divided while a bulk load writes to them.
+    DividedUnderLoad,
+    /// A bulk load begins groups under a flush that writes to the group before them.
+    BegunUnderFlush,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -4,6 +4,7 @@
 //! their write, so that all are different and an old one cannot pass for a new one.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use cleavedb::Durability;
 use cleavedb_storage_sim::sim::Rng;
@@ -35,6 +36,8 @@ pub struct Profile {
     /// Chance, in percent, that the value of a put expires; if there is one, time passes now and
     /// then.
     pub ttls: u64,
+    /// Chance, in percent, that an operation loads several keys in bulk.
+    pub loads: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.
     pub endings: u64,
@@ -56,6 +59,7 @@ impl Profile {
             batches: 20,
             ranges: 0,
             ttls: 0,
+            loads: 0,
             endings: 0,
             kills: true,
         }
@@ -80,6 +84,7 @@ impl Profile {
             batches: 20,
             ranges: 0,
             ttls: 0,
+            loads: 0,
             endings: 0,
             kills: true,
         }
@@ -142,10 +147,19 @@ impl Generator {
         if self.rng.chance(25) {
             return Write::delete(&key);
         }
+        self.put_to(&key)
+    }
+
+    fn put(&mut self) -> Write {
+        let key = self.key();
+        self.put_to(&key)
+    }
+
+    fn put_to(&mut self, key: &[u8]) -> Write {
         let len = self.profile.value_lens[self.rng.index(self.profile.value_lens.len())];
         let len = len + self.rng.index(len / 16 + 1);
         self.writes += 1;
-        let put = Write::put(&key, value(self.writes, len));
+        let put = Write::put(key, value(self.writes, len));
         if self.profile.ttls == 0 || !self.rng.chance(self.profile.ttls) {
             return put;
         }
@@ -162,6 +176,19 @@ impl Generator {
         let count = if self.rng.chance(self.profile.batches) { 2 + self.rng.index(4) } else { 1 };
         let writes = (0..count).map(|_| self.write()).collect();
         Op::Write(writes, self.durability())
+    }
+
+    /// A load of some keys of the pool, and of some that follow them.
+    fn load(&mut self) -> Op {
+        let mut puts = BTreeMap::new();
+        for _ in 0..1 + self.rng.index(12) {
+            let mut put = self.put();
+            if self.rng.chance(30) {
+                put.key.push(b'+');
+            }
+            puts.insert(put.key.clone(), put);
+        }
+        Op::Load(puts.into_values().collect())
     }
 
     fn scan(&mut self) -> Scan {
@@ -199,6 +226,9 @@ impl Generator {
         }
         if self.profile.ttls > 0 && self.rng.chance(8) {
             return Op::Wait(1 + self.rng.below(200));
+        }
+        if self.profile.loads > 0 && self.rng.chance(self.profile.loads) {
+            return self.load();
         }
         if self.profile.endings > 0 && self.rng.chance(self.profile.endings) {
             return if self.profile.kills && self.rng.chance(50) { Op::Kill } else { Op::Reopen };

@@ -5,6 +5,7 @@ mod writes;
 mod conditional;
 mod expiring;
 mod ranges;
+mod loads;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 
+pub use self::loads::BulkLoad;
 use super::{Db, Inner};
 use crate::batch::Op;
 use crate::bounds::Bounds;

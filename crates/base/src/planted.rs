@@ -288,8 +288,10 @@ pub enum Bug {
     LoadWithoutStubs,
     /// Groups are divided while a bulk load writes to them.
     DividedUnderLoad,
-    /// A bulk load begins groups under a flush that writes to the group before them.
-    BegunUnderFlush,
+    /// A bulk load leaves keys of its own in the hot store.
+    LoadLeavesHot,
+    /// Tables of a bulk load go to deep levels below the run that a collection will write.
+    LoadBelowWriteBack,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

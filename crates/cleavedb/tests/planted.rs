@@ -39,7 +39,7 @@ use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
-    expiry,
+    expiry, loads,
 };
 use cleavedb_values::victim::CostBenefit;
 
@@ -650,6 +650,13 @@ caught! {
     a_range_tombstone_applied_before_it_is_durable: TombstoneNotDurable by crash_with_ranges;
     a_range_tombstone_that_is_forgotten_early: TombstoneForgottenEarly by model_with_ranges;
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
+    a_load_under_memtables: LoadUnderMemTables by model_with_loads;
+    a_load_numbered_too_early: LoadNumberedEarly by model_with_loads;
+    a_load_that_leaves_keys_hot: LoadLeavesHot by model_with_loads;
+    a_load_without_group_tombstones: LoadWithoutStubs by model_with_loads;
+    groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
+    a_load_below_the_run_of_a_collection: LoadBelowWriteBack by model_with_loads;
+    a_load_without_names: LoadUnsynced by crash_with_loads;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
     an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;

@@ -7,6 +7,8 @@
 //! compactions would have brought it there, or else to the deepest one. A level into which a
 //! running compaction may write such keys ends the search. Other tables go to level 0.
 
+use cleavedb_base::planted::{Bug, planted};
+
 use super::types::{CompactionOptions, Constraints};
 use crate::edit::LEVEL_MAX;
 use crate::table_format::TableMeta;
@@ -36,6 +38,7 @@ impl<'a> Placement<'a> {
         // The run of a collection under way will enter level 0 below younger runs, but above all
         // deeper levels. Without such a run the limit is the greatest number.
         let write_back = self.constraints.pinned_above.is_some_and(|epoch| epoch != u64::MAX);
+        let write_back = write_back && !planted(Bug::LoadBelowWriteBack);
         let deepest = if write_back { 0 } else { self.deepest(meta) };
         let room = |level: &u8| {
             let bytes = self.version.level_bytes(*level) + self.added[usize::from(*level)];

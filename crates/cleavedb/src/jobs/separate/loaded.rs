@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::Header;
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_index::Entry;
@@ -80,7 +79,7 @@ pub(crate) fn without_flushes<T>(engine: &Engine, work: impl FnOnce() -> Result<
         jobs.load.iter_mut().for_each(|load| load.begins_groups = begins);
     };
     mark(&mut jobs, true);
-    while jobs.flushing && !planted(Bug::BegunUnderFlush) && !engine.jobs.closing() {
+    while jobs.flushing && !engine.jobs.closing() {
         engine.jobs.progress.wait_for(&mut jobs, LOOK);
     }
     drop(jobs);

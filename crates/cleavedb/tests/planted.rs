@@ -404,6 +404,21 @@ fn keyspaces(seed: u64) -> Result<(), String> {
     Keyspaces::new(&designs[seed as usize % designs.len()], seed)?.run(120, true)
 }
 
+/// Bulk loads among other operations, as in `bulk_load.rs`.
+fn model_with_loads(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    loads::among_operations(setup, seed)?;
+    loads::beside_writes(setup, seed)
+}
+
+/// Crashes of bulk loads.
+fn crash_with_loads(seed: u64) -> Result<(), String> {
+    let profile = Profile { loads: 25, ..Profile::crash() };
+    let plan = Plan { seed, images_max: 8, depth: 1, profile, ..Plan::default() };
+    crash_of(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true), plan, seed)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -655,7 +670,6 @@ caught! {
     a_load_that_leaves_keys_hot: LoadLeavesHot by model_with_loads;
     a_load_without_group_tombstones: LoadWithoutStubs by model_with_loads;
     groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
-    a_load_below_the_run_of_a_collection: LoadBelowWriteBack by model_with_loads;
     a_load_without_names: LoadUnsynced by crash_with_loads;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;

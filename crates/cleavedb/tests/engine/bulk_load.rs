@@ -147,6 +147,7 @@ fn a_load_that_is_dropped_or_closed_leaves_nothing() {
         check_files(&again, &disks).unwrap();
         churn.check(&again);
         again.ingest(pairs(10, 0)).unwrap();
+        again.wait_idle().unwrap();
         check_files(&again, &disks).unwrap();
     }
 }

@@ -63,3 +63,76 @@ impl<'a> Placement<'a> {
         (1..=LEVEL_MAX).take_while(is_free).last().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+    use crate::compaction::WriteRange;
+    use crate::edit::{AddedTable, RunPosition, VersionEdit};
+    use crate::testing::World;
+
+    const MIB: u64 = 1 << 20;
+
+    fn meta(number: u64, keys: (&str, &str), size: u64) -> TableMeta {
+        let (smallest, largest) = (keys.0.as_bytes().into(), keys.1.as_bytes().into());
+        TableMeta { size, smallest, largest, entries: 2, ..TableMeta::empty(FileNumber(number)) }
+    }
+
+    /// Level 0 has m to n, level 1 has c to d, level 4 has f to g.
+    fn version() -> Version {
+        let mut edit = VersionEdit::default();
+        let position = Some(RunPosition { epoch: 1, order: 0 });
+        for (level, position, keys) in
+            [(0, position, ("m", "n")), (1, None, ("c", "d")), (4, None, ("f", "g"))]
+        {
+            let meta = meta(100 + u64::from(level), keys, MIB);
+            edit.added.push(AddedTable { level, position, meta });
+        }
+        Version::empty(World::new().store).apply(&edit).unwrap()
+    }
+
+    fn levels(constraints: &Constraints, tables: &[((&str, &str), u64)]) -> Vec<u8> {
+        let (version, options) = (version(), CompactionOptions::default());
+        let mut placement = Placement::new(&version, &options, constraints);
+        tables.iter().map(|(keys, size)| placement.level_of(&meta(1, *keys, *size))).collect()
+    }
+
+    #[test]
+    fn a_table_goes_to_the_first_level_with_room_above_what_it_overlaps() {
+        let free = Constraints::default();
+        let tables = [(("a", "b"), MIB), (("a", "b"), 300 * MIB), (("o", "p"), 5000 * MIB)];
+        assert_eq!(levels(&free, &tables), [1, 2, 3]);
+        assert_eq!(levels(&free, &[(("o", "p"), 1 << 60)]), [6], "no level has room");
+        let apart = [(("a", "b"), 200 * MIB), (("h", "k"), 100 * MIB)];
+        assert_eq!(levels(&free, &apart), [1, 2], "they share the room of a level");
+        let overlaps = [(("d", "e"), MIB), (("n", "z"), MIB), (("g", "h"), 1 << 60)];
+        assert_eq!(levels(&free, &overlaps), [0, 0, 3]);
+    }
+
+    #[test]
+    fn a_level_that_a_compaction_writes_ends_the_search() {
+        let range = WriteRange { level: 2, smallest: (*b"a").into(), largest: (*b"z").into() };
+        let busy = Constraints { writing: vec![range], ..Constraints::default() };
+        assert_eq!(levels(&busy, &[(("h", "k"), 1 << 60)]), [1]);
+    }
+
+    fn the_run_of_a_collection_stays_below() {
+        let collects = |epoch| Constraints { pinned_above: Some(epoch), ..Constraints::default() };
+        assert_eq!(levels(&collects(7), &[(("h", "k"), MIB)]), [0]);
+        assert_eq!(levels(&collects(u64::MAX), &[(("h", "k"), MIB)]), [1], "it writes no run");
+    }
+
+    #[test]
+    fn nothing_goes_below_the_run_that_a_collection_will_write() {
+        the_run_of_a_collection_stays_below();
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_table_below_the_run_of_a_collection() {
+        let check = the_run_of_a_collection_stays_below;
+        cleavedb_base::planted::must_notice(Bug::LoadBelowWriteBack, check);
+    }
+}

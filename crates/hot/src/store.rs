@@ -313,17 +313,6 @@ impl HotStore {
         }
     }
 
-    /// Whether keys may be hot: see [`Worth`] and [`HotStore::pause`].
-    pub fn is_on(&self) -> bool {
-        self.limit() != LIMIT_OFF && !self.paused.load(Ordering::Relaxed)
-    }
-
-    /// While `paused`, no key becomes hot, and evacuations demote all: for a caller that needs
-    /// every key in its place in the index.
-    pub fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
-    }
-
     /// Number of hot keys.
     pub fn len(&self) -> usize {
         self.index.len()

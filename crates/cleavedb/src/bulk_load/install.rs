@@ -19,6 +19,7 @@ use cleavedb_index::compaction::placement::Placement;
 use cleavedb_index::edit::AddedTable;
 use cleavedb_values::SegmentSet;
 
+use super::output::Output;
 use super::{IngestReport, Load};
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -61,8 +62,9 @@ impl Load {
     pub(crate) fn finish(mut self) -> Result<IngestReport> {
         self.engine.jobs.lock().load.iter_mut().for_each(|load| load.finishing = true);
         self.write()?;
-        self.tables.finish()?;
-        self.report.tables = self.tables.tables.len() as u64;
+        let (mut output, _) = self.behind.wait()?;
+        output.tables.finish()?;
+        self.report.tables = output.tables.tables.len() as u64;
         if self.report.entries == 0 {
             return Ok(self.report);
         }
@@ -83,31 +85,29 @@ impl Load {
         };
         // No commit can be made; flushes of nothing may go on.
         drop(append);
-        self.write_stubs()?;
+        output.write_stubs(self.unseparated)?;
         if !planted(Bug::LoadUnsynced) {
             engine.sync_dir()?;
         }
-        let opened = self.open()?;
+        let opened = output.open()?;
         let append = engine.commit.open_append()?;
-        self.install(append, &opened)?;
+        self.install(append, &output, &opened)?;
         drop(held);
         pressure::update_pressure(engine);
         engine.jobs.wake();
-        self.report.written = self.written();
+        self.report.written = output.bytes();
         engine.counters.user_bytes.add(self.report.bytes);
         engine.counters.flush_written.add(self.report.written);
         Ok(self.report)
     }
 
-    /// The value files that were written, open for reads.
-    fn open(&self) -> Result<SegmentSet> {
-        let segments = value_files::open_segments(&self.engine, &self.segments)?;
-        let opened = SegmentSet::default().with(&segments, &[]);
-        value_files::with_written(&self.engine, &opened, &self.groups)
-    }
-
     /// Publishes everything, under the append lock.
-    fn install(&mut self, mut append: MutexGuard<'_, Append>, opened: &SegmentSet) -> Result<()> {
+    fn install(
+        &mut self,
+        mut append: MutexGuard<'_, Append>,
+        output: &Output,
+        opened: &SegmentSet,
+    ) -> Result<()> {
         let engine = self.engine.clone();
         self.keyspace.check()?;
         if append.last_seq() >= self.seq && !planted(Bug::LoadNumberedEarly) {
@@ -130,7 +130,7 @@ impl Load {
             ..Edit::default()
         };
         let mut placement = Placement::new(&live.version, &options, &jobs.constraints);
-        for meta in &self.tables.tables {
+        for meta in &output.tables.tables {
             let level = placement.level_of(meta);
             self.report.tables_in_level_0 += u64::from(level == 0);
             let position = (level == 0).then_some(RunPosition { epoch, order: 0 });
@@ -138,8 +138,8 @@ impl Load {
         }
         // No job can be planned before the lock of the manifest is released.
         drop(jobs);
-        value_files::add_segments(&self.segments, &mut edit);
-        value_files::publish(&self.groups, &mut edit);
+        value_files::add_segments(&output.segments, &mut edit);
+        value_files::publish(&output.groups, &mut edit);
         let committed = engine.commit_edit(&mut manifest, &edit);
         self.named = committed.is_ok() || manifest.is_in_doubt();
         committed?;

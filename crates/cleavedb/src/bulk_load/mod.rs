@@ -9,31 +9,27 @@
 
 mod chunk;
 mod files;
-mod install;
+mod output;
 mod stubs;
+mod behind;
+mod install;
 
 use std::sync::Arc;
 
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, ErrorKind, Expiry, Result, SeqNo, ValuePointer};
-use cleavedb_index::Entry;
-use cleavedb_storage::{Access, FileClass};
-use cleavedb_values::collect::survivors::{NewSegment, SurvivorWriter};
-use cleavedb_values::groups::writer::Written;
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
+use self::behind::Behind;
 use self::chunk::Chunk;
-use self::files::LoadedFiles;
 pub(crate) use self::files::end_at_close;
+use self::output::Output;
 use crate::batch::Op;
 use crate::catalog::CatalogEntry;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
-use crate::jobs::run_writer::RunWriter;
 use crate::jobs::separate::loaded;
-use crate::limit::Need;
-use crate::space::{budget, sizes};
-use crate::write::{self, SEQS_RESERVED};
+use crate::write::SEQS_RESERVED;
 
 /// Sequence numbers that commits may use while a load is under way: 17 billion. There are enough
 /// numbers for four million loads.
@@ -65,9 +61,7 @@ pub(crate) struct Load {
     /// The sequence number of all its entries.
     seq: SeqNo,
     chunk: Chunk,
-    tables: RunWriter<Arc<Engine>>,
-    segments: Vec<NewSegment>,
-    groups: Written,
+    behind: Behind,
     /// The first and the last tree key.
     first: Vec<u8>,
     last: Vec<u8>,
@@ -97,17 +91,13 @@ impl Load {
             Ok(seq)
         });
         let seq = begun.inspect_err(|_| files::end(&engine, false))?;
-        // Range tombstones of the time before are older than all of it.
-        let tables = RunWriter::new(engine.clone(), seq - 1)
-            .into_files_of(|engine| files::create(engine, FileClass::Levels, Access::Random));
+        let behind = Behind::new(Output::new(engine.clone(), seq));
         Ok(Self {
             engine,
             keyspace,
             seq,
             chunk: Chunk::default(),
-            tables,
-            segments: Vec::new(),
-            groups: Written::default(),
+            behind,
             first: Vec::new(),
             last: Vec::new(),
             overwritten: 0,
@@ -151,79 +141,12 @@ impl Load {
         owns && version.may_contain(op.encoded_key.as_bytes(), op.hash).unwrap_or(false)
     }
 
-    /// Writes the records in memory.
+    /// Begins to write the records in memory.
     fn write(&mut self) -> Result<()> {
-        let engine = &*self.engine;
-        engine.check_open()?;
         self.keyspace.check()?;
-        if let Some(limit) = engine.limit.as_ref().filter(|limit| limit.is_reached(Need::Write)) {
-            return Err(budget::exhausted(engine, limit));
-        }
-        if engine.full.is_short() {
-            write::check_disk_now(engine)?;
-        }
         let chunk = std::mem::take(&mut self.chunk);
-        let written = self.write_chunk(&chunk).map_err(|e| self.engine.with_volume(e));
-        self.chunk = chunk;
-        self.chunk.clear();
-        written
-    }
-
-    fn write_chunk(&mut self, chunk: &Chunk) -> Result<()> {
-        let engine = self.engine.clone();
-        let places = match engine.options.layout.groups {
-            Some(_) => self.write_groups(chunk)?,
-            None => self.write_segments(chunk)?,
-        };
-        let mut places = places.into_iter();
-        let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
-        for (entry, header) in chunk.records() {
-            if !header.kind.is_separated() {
-                self.tables.add(entry)?;
-                continue;
-            }
-            let (expiry, _) = Expiry::split(header.kind.expires(), entry.value)?;
-            let place = places.next().ok_or_else(|| {
-                Error::corruption("a bulk load has lost the place of a value that it wrote")
-            })?;
-            let (kind, len) = place.encode_entry(expiry, &mut room);
-            self.tables.add(Entry { kind, value: &room[..len], ..entry })?;
-        }
+        self.chunk = self.behind.write(chunk)?;
         Ok(())
-    }
-
-    /// Writes the separated values of `chunk` to new segments; returns their places.
-    fn write_segments(&mut self, chunk: &Chunk) -> Result<Vec<ValuePointer>> {
-        let engine = &*self.engine;
-        let files = LoadedFiles { engine, class: FileClass::Segments };
-        let segment_bytes = sizes::segment_bytes(engine);
-        let mut writer = SurvivorWriter::new(&files, engine.database_id, segment_bytes);
-        let separated = chunk.records().filter(|(_, header)| header.kind.is_separated());
-        let places = separated.map(|(entry, header)| {
-            let (_, key) = loaded::split_tree_key(entry.key)?;
-            writer.append(&header, key, entry.value)
-        });
-        let places = places.collect::<Result<_>>()?;
-        self.segments.extend(writer.finish()?);
-        Ok(places)
-    }
-
-    /// Writes the separated values of `chunk` to their groups; returns their places.
-    fn write_groups(&mut self, chunk: &Chunk) -> Result<Vec<ValuePointer>> {
-        let files = LoadedFiles { engine: &self.engine, class: FileClass::Groups };
-        let separated = chunk.records().filter(|(_, header)| header.kind.is_separated());
-        let pending = &self.groups.extents;
-        let (mut written, places) = loaded::write_loaded(&self.engine, separated, pending, &files)?;
-        // The filters of whole groups do not learn of these keys; those of extents are asked.
-        written.keys.clear();
-        self.groups.add(written);
-        Ok(places)
-    }
-
-    /// Bytes of the files that are complete.
-    fn written(&self) -> u64 {
-        let segments: u64 = self.segments.iter().map(|segment| segment.len).sum();
-        self.tables.bytes() + segments + self.groups.bytes()
     }
 }
 
@@ -231,6 +154,7 @@ impl Drop for Load {
     /// Ends the load; unless it was published its files are removed.
     fn drop(&mut self) {
         if self.engine.gate.is_own() {
+            let _ = self.behind.wait();
             files::end(&self.engine, self.named);
         }
     }
@@ -248,9 +172,6 @@ fn number(engine: &Engine) -> Result<SeqNo> {
 
 /// Waits for the end of a collection that may have begun to split or merge groups.
 fn wait_for_collection(engine: &Engine) -> Result<()> {
-    if engine.options.layout.groups.is_none() {
-        return Ok(());
-    }
     let mut jobs = engine.jobs.lock();
     let begun = jobs.constraints.pinned_above;
     while begun.is_some() && jobs.constraints.pinned_above == begun {

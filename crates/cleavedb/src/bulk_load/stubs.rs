@@ -11,10 +11,8 @@ use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::{EntryKind, Result};
 use cleavedb_index::table::ReadMode;
 use cleavedb_index::{Entry, RunPosition, Version, VersionEdit};
-use cleavedb_storage::FileClass;
 
-use super::Load;
-use super::files::LoadedFiles;
+use super::output::Output;
 use crate::jobs::held_keys::HeldKeys;
 use crate::jobs::separate::loaded;
 
@@ -24,12 +22,12 @@ const PIECE: usize = 8 << 20;
 /// A group tombstone: tree key, kind, stored value.
 type Stub = (Vec<u8>, RecordKind, Vec<u8>);
 
-impl Load {
-    /// Writes the group tombstones that are needed.
-    pub(super) fn write_stubs(&mut self) -> Result<()> {
+impl Output {
+    /// Writes the group tombstones of those of its `unseparated` entries that need one.
+    pub(super) fn write_stubs(&mut self, unseparated: u64) -> Result<()> {
         let engine = self.engine.clone();
         let (state, table) = loaded::groups_now(&engine);
-        let told = table.told_of_deaths() > 0 && self.unseparated > 0;
+        let told = table.told_of_deaths() > 0 && unseparated > 0;
         if !told || planted(Bug::LoadWithoutStubs) {
             return Ok(());
         }
@@ -63,7 +61,6 @@ impl Load {
     }
 
     fn write_piece(&mut self, stubs: &[Stub]) -> Result<()> {
-        let files = LoadedFiles { engine: &self.engine, class: FileClass::Groups };
         let seq = self.seq;
         let records = stubs.iter().map(|(key, kind, value)| {
             let (keyspace, user_key) = loaded::split_tree_key(key)?;
@@ -72,14 +69,6 @@ impl Load {
             Ok((Entry { key, seq, kind, repeat: false, value }, header))
         });
         let records = records.collect::<Result<Vec<_>>>()?;
-        if records.is_empty() {
-            return Ok(());
-        }
-        let pending = &self.groups.extents;
-        let (mut written, _) =
-            loaded::write_loaded(&self.engine, records.into_iter(), pending, &files)?;
-        written.keys.clear();
-        self.groups.add(written);
-        Ok(())
+        self.write_groups(records.into_iter()).map(drop)
     }
 }

@@ -10,10 +10,9 @@ use std::time::Duration;
 use cleavedb_base::record::Header;
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_index::Entry;
-use cleavedb_storage::FileKind;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, sizing};
-use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory};
+use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
 pub(crate) use super::copy::split_tree_key;
 pub(crate) use super::groups_now;
@@ -43,8 +42,7 @@ pub(crate) fn write_loaded<'r>(
         return Ok(Default::default());
     }
     let table = begin_groups(engine, &items, pending)?;
-    let (state, _) = groups_now(engine);
-    let log = state.segments.of_kind(FileKind::Log);
+    let log = SegmentSet::default();
     let mut places = vec![None; items.len()];
     let written = write_items(engine, &log, &table, items, files, &mut places)?;
     let places = places.into_iter().map(|place| place.ok_or_else(lost));

@@ -311,11 +311,7 @@ pub(crate) fn write_groups(
         log = log.with(&read, &[]).with(&evacuated, &[]);
     }
     separated.places = vec![None; next_id as usize];
-    // A load under way has records in groups that seem to be empty.
-    let loads = engine.jobs.lock().load.is_some() && !planted(Bug::DividedUnderLoad);
-    if !loads || table.partition().sizing().bounds_are_fixed() {
-        separated.begins = begun(engine, &table, &items);
-    }
+    separated.begins = begun_by_flush(engine, &table, &items);
     let table = sizing::after(&table, &separated.begins)?;
     separated.written = write_items(engine, &log, &table, items, files, &mut separated.places)?;
     // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
@@ -336,6 +332,20 @@ fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
     let begun = engine.jobs.log_files.lock();
     let bases: BTreeMap<_, _> = begun.iter().map(|(number, file)| (*number, file.base)).collect();
     move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
+}
+
+/// The groups that a flush creates before it writes `items`: none while a load is under way, which
+/// has records in groups that seem to be empty, unless bounds follow from the keys alone.
+fn begun_by_flush(
+    engine: &Engine,
+    table: &GroupTable,
+    items: &[PendingRecord<'_>],
+) -> Vec<GroupEdit> {
+    let loads = engine.jobs.lock().load.is_some() && !planted(Bug::DividedUnderLoad);
+    match loads && !table.partition().sizing().bounds_are_fixed() {
+        true => Vec::new(),
+        false => begun(engine, table, items),
+    }
 }
 
 /// The groups to create in `table` before `items`, which are in index order, are written.

@@ -17,8 +17,9 @@ const PIECE: usize = 1 << 20;
 
 const MIB: f64 = (1 << 20) as f64;
 
-fn key(i: u64) -> String {
-    format!("{i:016}")
+/// The key of a number; keys ascend with their numbers.
+fn key(i: u64) -> [u8; 16] {
+    (u128::from(i) << 16).to_be_bytes()
 }
 
 /// A value that cannot be compressed, in `out`.

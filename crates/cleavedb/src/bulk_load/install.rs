@@ -27,7 +27,7 @@ use crate::job_state::WantedGone;
 use crate::jobs::flush::hidden_after;
 use crate::manifest::{Edit, LiveFiles};
 use crate::recent_writes::Written as WrittenKeys;
-use crate::space::sizes;
+use crate::space::{reserve, sizes};
 use crate::write::SEQS_RESERVED;
 use crate::{maintenance, pressure, value_files};
 
@@ -94,6 +94,7 @@ impl Load {
         self.install(append, &output, &opened)?;
         drop(held);
         pressure::update_pressure(engine);
+        reserve::keep_reserve(engine);
         engine.jobs.wake();
         self.report.written = output.bytes();
         engine.counters.user_bytes.add(self.report.bytes);

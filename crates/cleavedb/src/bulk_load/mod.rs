@@ -10,7 +10,6 @@
 mod chunk;
 mod files;
 mod output;
-mod stubs;
 mod behind;
 mod install;
 

@@ -1,5 +1,7 @@
 //! What a bulk load has written so far: tables, and segments or extents of groups.
 
+mod stubs;
+
 use std::sync::Arc;
 
 use cleavedb_base::record::Header;
@@ -50,21 +52,24 @@ impl Output {
     pub(super) fn write(&mut self, chunk: &Chunk) -> Result<()> {
         let engine = &*self.engine;
         engine.check_open()?;
+        let bytes = sizes::bytes(engine) + self.bytes() + chunk.memory() as u64;
+        let (table_bytes, segment_bytes) = sizes::of_load(engine, bytes);
+        self.tables.cut_at(table_bytes);
         if let Some(limit) = engine.limit.as_ref().filter(|limit| limit.is_reached(Need::Write)) {
             return Err(budget::exhausted(engine, limit));
         }
         if engine.full.is_short() {
             write::check_disk_now(engine)?;
         }
-        let written = self.write_records(chunk);
+        let written = self.write_records(chunk, segment_bytes);
         written.map_err(|e| self.engine.with_volume(e))
     }
 
-    fn write_records(&mut self, chunk: &Chunk) -> Result<()> {
+    fn write_records(&mut self, chunk: &Chunk, segment_bytes: u64) -> Result<()> {
         let separated = chunk.records().filter(|(_, header)| header.kind.is_separated());
         let places = match self.engine.options.log().moves_to_groups() {
             true => self.write_groups(separated)?,
-            false => self.write_segments(&separated.collect::<Vec<_>>())?,
+            false => self.write_segments(&separated.collect::<Vec<_>>(), segment_bytes)?,
         };
         let mut places = places.into_iter();
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
@@ -84,10 +89,13 @@ impl Output {
     }
 
     /// Writes values to new segments; returns their places.
-    fn write_segments(&mut self, records: &[Record<'_>]) -> Result<Vec<ValuePointer>> {
+    fn write_segments(
+        &mut self,
+        records: &[Record<'_>],
+        segment_bytes: u64,
+    ) -> Result<Vec<ValuePointer>> {
         let engine = &*self.engine;
         let files = LoadedFiles { engine, class: FileClass::Segments };
-        let segment_bytes = sizes::segment_bytes(engine);
         let write = |part: &[Record<'_>]| {
             let mut writer = SurvivorWriter::new(&files, engine.database_id, segment_bytes);
             let places = part.iter().map(|(entry, header)| {

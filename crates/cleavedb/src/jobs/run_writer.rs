@@ -54,6 +54,11 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
         Self { new_table, ..self }
     }
 
+    /// Ends tables at this length from now on, in bytes.
+    pub(crate) fn cut_at(&mut self, table_bytes: u64) {
+        self.table_bytes = table_bytes;
+    }
+
     /// Takes back what [`RunWriter::new`] was told, before the first entry: the run will have
     /// entries that range tombstones may cover.
     pub(crate) fn may_be_covered(&mut self) {

@@ -95,13 +95,13 @@ fn begin_groups_now(
 ) -> Result<GroupTable> {
     let mut manifest = engine.manifest.lock();
     let table = with_extents(&manifest.live().groups, pending)?;
-    let groups = begun(engine, &table, items);
-    let table = sizing::after(&table, &groups)?;
-    if !groups.is_empty() {
-        engine.commit_edit(&mut manifest, &Edit { groups, ..Edit::default() })?;
+    let begins = begun(engine, &table, items);
+    let table = sizing::after(&table, &begins)?;
+    if !begins.is_empty() {
+        engine.commit_edit(&mut manifest, &Edit { groups: begins, ..Edit::default() })?;
         let groups = manifest.live().groups.clone();
         engine.state.swap(|state| {
-            let segments = state.segments.joined(&Default::default());
+            let segments = SegmentSet::clone(&state.segments);
             state.with_groups(segments, groups.clone())
         });
     }

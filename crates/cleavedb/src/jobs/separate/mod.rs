@@ -311,8 +311,7 @@ pub(crate) fn write_groups(
         log = log.with(&read, &[]).with(&evacuated, &[]);
     }
     separated.places = vec![None; next_id as usize];
-    separated.begins = begun_by_flush(engine, &table, &items);
-    let table = sizing::after(&table, &separated.begins)?;
+    let table = begun_by_flush(engine, &table, &items, &mut separated.begins)?;
     separated.written = write_items(engine, &log, &table, items, files, &mut separated.places)?;
     // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
     let (written, false_stubs) = (&separated.written, held.false_stubs());
@@ -334,18 +333,20 @@ fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
     move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
 }
 
-/// The groups that a flush creates before it writes `items`: none while a load is under way, which
-/// has records in groups that seem to be empty, unless bounds follow from the keys alone.
+/// Adds to `begins` the groups that a flush creates before it writes `items`: none while a load is
+/// under way, which has records in groups that seem to be empty, unless bounds follow from the keys
+/// alone. Returns all groups.
 fn begun_by_flush(
     engine: &Engine,
     table: &GroupTable,
     items: &[PendingRecord<'_>],
-) -> Vec<GroupEdit> {
+    begins: &mut Vec<GroupEdit>,
+) -> Result<GroupTable> {
     let loads = engine.jobs.lock().load.is_some() && !planted(Bug::DividedUnderLoad);
-    match loads && !table.partition().sizing().bounds_are_fixed() {
-        true => Vec::new(),
-        false => begun(engine, table, items),
+    if !loads || table.partition().sizing().bounds_are_fixed() {
+        *begins = begun(engine, table, items);
     }
+    sizing::after(table, begins)
 }
 
 /// The groups to create in `table` before `items`, which are in index order, are written.

@@ -12,7 +12,7 @@ use cleavedb_base::{EntryKind, Result};
 use cleavedb_index::table::ReadMode;
 use cleavedb_index::{Entry, RunPosition, Version, VersionEdit};
 
-use super::output::Output;
+use super::Output;
 use crate::jobs::held_keys::HeldKeys;
 use crate::jobs::separate::loaded;
 
@@ -24,7 +24,7 @@ type Stub = (Vec<u8>, RecordKind, Vec<u8>);
 
 impl Output {
     /// Writes the group tombstones of those of its `unseparated` entries that need one.
-    pub(super) fn write_stubs(&mut self, unseparated: u64) -> Result<()> {
+    pub(in crate::bulk_load) fn write_stubs(&mut self, unseparated: u64) -> Result<()> {
         let engine = self.engine.clone();
         let (state, table) = loaded::groups_now(&engine);
         let told = table.told_of_deaths() > 0 && unseparated > 0;

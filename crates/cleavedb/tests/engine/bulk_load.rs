@@ -13,7 +13,7 @@ use cleavedb_testkit::check::check_files;
 use cleavedb_testkit::full::{FullStore, limited};
 use cleavedb_testkit::loads::{among_operations, beside_writes};
 use cleavedb_testkit::records::{key, value};
-use cleavedb_testkit::session::{open, open_all};
+use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::{Churn, Disks, Setup};
 
 #[test]
@@ -71,6 +71,12 @@ fn an_empty_database_is_loaded_loaded_again_and_opened() {
         assert_eq!(db.metrics().log_written, 0, "{setup}: nothing goes through the log");
         db.ingest(pairs(900, 2)).unwrap();
         has_all(&db, 900, 2);
+        let copy = Sim::new();
+        copy.set_directory_id(77);
+        db.checkpoint_in(Arc::new(copy.clone())).unwrap();
+        let alone = setup.clone().in_one_directory();
+        has_all(&open(Arc::new(copy.clone()), &alone).unwrap(), 900, 2);
+        has_all(&open_read_only(&[Arc::new(copy)], &alone).unwrap(), 900, 2);
         db.compact().unwrap();
         db.collect().unwrap();
         has_all(&db, 900, 2);

@@ -288,6 +288,20 @@ pub enum Bug {
     FilteredEntryForgotten,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
+    /// A bulk load is published although MemTables have older versions of its keys.
+    LoadUnderMemTables,
+    /// A bulk load gets the last sequence number in use at its beginning.
+    LoadNumberedEarly,
+    /// The names of a bulk load's files are not durable before an edit names them.
+    LoadUnsynced,
+    /// Values of a bulk load that stay in the index leave no group tombstones.
+    LoadWithoutStubs,
+    /// Groups are divided while a bulk load writes to them.
+    DividedUnderLoad,
+    /// A bulk load leaves keys of its own in the hot store.
+    LoadLeavesHot,
+    /// Tables of a bulk load go to deep levels below the run that a collection will write.
+    LoadBelowWriteBack,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -37,9 +37,21 @@ pub(crate) struct Append {
     next_ticket: u64,
     pub(crate) memtable: Arc<MemSlot>,
     closed: bool,
+    held: bool,
 }
 
 impl Append {
+    /// Has every commit that has not taken the append lock yet wait, or go on again.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Whether commits must wait.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
     /// Refuses every commit that has not taken the append lock yet.
     pub(crate) fn close(&mut self) {
         self.closed = true;
@@ -89,6 +101,7 @@ impl Commit {
                 next_ticket: 0,
                 memtable,
                 closed: false,
+                held: false,
             }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),
@@ -194,6 +207,24 @@ impl Commit {
             self.publisher.wait(ticket);
         }
         seq
+    }
+
+    /// Waits until every commit so far is visible, for the holder of the append lock.
+    pub(crate) fn settle(&self, append: &Append) {
+        if let Some(ticket) = append.next_ticket.checked_sub(1) {
+            self.publisher.wait(ticket);
+        }
+    }
+
+    /// Makes what has sequence number `seq`, a later one than any in use, visible: tables have it,
+    /// and an edit that is durable names them. Every commit so far is visible.
+    pub(crate) fn publish_load(&self, append: &mut Append, seq: SeqNo, written: Written) {
+        self.recent_writes.note(seq, std::iter::once(written));
+        self.publisher.admit(append.next_ticket);
+        append.next_seq = seq;
+        let (_, ticket) = append.number(1);
+        self.complete(ticket, seq, self.log.buffer().written_upto());
+        self.publisher.wait(ticket);
     }
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {

@@ -24,7 +24,7 @@ use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
 pub use self::builder::Builder;
-pub use self::keyspace::Keyspace;
+pub use self::keyspace::{BulkLoad, Keyspace};
 use crate::backup_record::check_no_backup;
 use crate::batch::WriteBatch;
 use crate::build::build;
@@ -49,7 +49,7 @@ use crate::space::reserve;
 use crate::threads::Threads;
 use crate::transaction::Commits;
 use crate::write::{self, Terms};
-use crate::{maintenance, memtables, pressure, scheduler, session, stats};
+use crate::{bulk_load, maintenance, memtables, pressure, scheduler, session, stats};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -157,6 +157,7 @@ impl Inner {
         });
         threads.stop(engine);
         engine.jobs.wait_for_callers(&engine.poison);
+        bulk_load::end_at_close(engine);
         if flushed.is_ok() && !leaves {
             scheduler::tidy(engine);
         }

@@ -9,6 +9,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Location, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
+use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogFile;
 use cleavedb_values::GroupId;
 
@@ -58,6 +59,17 @@ impl WantedGone {
     }
 }
 
+/// A bulk load under way.
+#[derive(Default)]
+pub(crate) struct LoadUnderWay {
+    /// What it has created: a close or a failure removes it.
+    pub(crate) files: Vec<(FileKind, FileNumber)>,
+    /// Whether it waits for the end of a flush, to begin groups: no other flush begins before.
+    pub(crate) begins_groups: bool,
+    /// Whether it is being published: a close waits for its end.
+    pub(crate) finishing: bool,
+}
+
 /// The jobs under way, and what is known for the choice of the next ones.
 #[derive(Default)]
 pub(crate) struct JobState {
@@ -86,6 +98,8 @@ pub(crate) struct JobState {
     /// Of each caller that wants the dead records of the hot store gone: the last file whose
     /// segments leave.
     pub(crate) evacuating: Vec<FileNumber>,
+    /// The bulk load under way. No group is begun, split or merged meanwhile but by the load.
+    pub(crate) load: Option<LoadUnderWay>,
     /// Files that collections wrote, which need not be collected again soon.
     pub(crate) survivors: Survivors,
     /// The last failure of each kind of job that has not succeeded since.
@@ -262,7 +276,8 @@ impl Jobs {
     /// way. Returns early if the database is poisoned, since a poisoned job may never end.
     pub(crate) fn wait_for_callers(&self, poison: &Poison) {
         let mut state = self.state.lock();
-        while !state.is_idle() && poison.check().is_ok() {
+        let publishes = |state: &JobState| state.load.as_ref().is_some_and(|load| load.finishing);
+        while (!state.is_idle() || publishes(&state)) && poison.check().is_ok() {
             self.progress.wait_for(&mut state, CALLER_LOOK);
         }
     }

@@ -69,6 +69,7 @@ mod dead_records;
 mod range_collection;
 mod reclaim;
 mod write;
+mod bulk_load;
 mod read;
 pub mod encode;
 mod item;
@@ -113,6 +114,7 @@ pub use backup::{BackupMode, BackupReport};
 pub use backups::{Backup, Backups, RestoreMode};
 pub use batch::{BatchOperation, KeyspaceBatch, PutLifetime, WriteBatch};
 pub use bounds::{KeyRange, Prefix};
+pub use bulk_load::IngestReport;
 pub use bytes::Bytes;
 pub use catalog::{KeyspaceOptions, KeyspaceRef};
 pub use check::CheckReport;
@@ -127,7 +129,7 @@ pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 pub use cursor::Cursor;
-pub use db::{Builder, Db, Keyspace};
+pub use db::{Builder, BulkLoad, Db, Keyspace};
 pub use destroy::DestroyReport;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use filter::{Filter, FilterDecision, FilteredValue};

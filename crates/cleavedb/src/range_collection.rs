@@ -222,9 +222,13 @@ fn wait_for_removal(engine: &Engine) -> Result<()> {
     engine.sync_dir()
 }
 
-/// Files with numbers below `horizon` that are not live.
+/// Files with numbers below `horizon` that are not live, nor those of a load under way, which has
+/// nothing that was deleted.
 fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
     let listed = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;
+    let loaded = engine.jobs.lock().load.as_ref().map(|load| load.files.clone());
+    let loaded: BTreeSet<FileNumber> =
+        loaded.into_iter().flatten().map(|(_, number)| number).collect();
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     let tables: BTreeSet<FileNumber> =
@@ -234,6 +238,7 @@ fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
         let number = name.number();
         number == FileNumber(0)
             || tables.contains(&number)
+            || loaded.contains(&number)
             || live.value_files.get(number).is_some()
             || *name == manifest.name()
     };

@@ -1,7 +1,7 @@
 //! Writes, above the commit path: slow-down, accounting, and room for the batch.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
@@ -185,6 +185,9 @@ fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> 
     reclaim::find_space(engine, limit, Need::Long(len))
 }
 
+/// Interval at which a writer that waits for the end of a bulk load looks again.
+const LOAD_LOOK: Duration = Duration::from_millis(10);
+
 /// Sequence numbers that one edit reserves.
 pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
 
@@ -256,6 +259,17 @@ fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
     scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush))?;
     engine.counters.stalled(StallCause::Flush, start.elapsed());
+    Ok(())
+}
+
+/// Waits a while for the end of a bulk load that is being published.
+#[cold]
+fn wait_for_load(engine: &Engine) -> Result<()> {
+    let mut state = engine.jobs.lock();
+    engine.check_open()?;
+    if state.load.is_some() {
+        engine.jobs.progress.wait_for(&mut state, LOAD_LOOK);
+    }
     Ok(())
 }
 
@@ -336,6 +350,11 @@ fn lock_with_room<'e>(
 ) -> Result<MutexGuard<'e, Append>> {
     loop {
         let mut append = engine.commit.open_append()?;
+        if append.is_held() {
+            drop(append);
+            wait_for_load(engine)?;
+            continue;
+        }
         if make_room(engine, &mut append, ops, len)? {
             return Ok(append);
         }
@@ -371,7 +390,7 @@ pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
 }
 
 #[cold]
-fn check_disk_now(engine: &Engine) -> Result<()> {
+pub(crate) fn check_disk_now(engine: &Engine) -> Result<()> {
     // Space that no reader holds any more is given back first.
     removal::purge(engine);
     reserve::keep_reserve(engine);

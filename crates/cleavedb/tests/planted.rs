@@ -39,7 +39,7 @@ use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
-    expiry,
+    expiry, loads,
 };
 use cleavedb_values::victim::CostBenefit;
 
@@ -421,6 +421,21 @@ fn keyspaces(seed: u64) -> Result<(), String> {
     Keyspaces::new(&designs[seed as usize % designs.len()], seed)?.run(120, true)
 }
 
+/// Bulk loads among other operations, as in `bulk_load.rs`.
+fn model_with_loads(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    loads::among_operations(setup, seed)?;
+    loads::beside_writes(setup, seed)
+}
+
+/// Crashes of bulk loads.
+fn crash_with_loads(seed: u64) -> Result<(), String> {
+    let profile = Profile { loads: 25, ..Profile::crash() };
+    let plan = Plan { seed, images_max: 8, depth: 1, profile, ..Plan::default() };
+    crash_of(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true), plan, seed)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -667,6 +682,12 @@ caught! {
     a_range_tombstone_applied_before_it_is_durable: TombstoneNotDurable by crash_with_ranges;
     a_range_tombstone_that_is_forgotten_early: TombstoneForgottenEarly by model_with_ranges;
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
+    a_load_under_memtables: LoadUnderMemTables by model_with_loads;
+    a_load_numbered_too_early: LoadNumberedEarly by model_with_loads;
+    a_load_that_leaves_keys_hot: LoadLeavesHot by model_with_loads;
+    a_load_without_group_tombstones: LoadWithoutStubs by model_with_loads;
+    groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
+    a_load_without_names: LoadUnsynced by crash_with_loads;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
     a_filtered_value_whose_entry_stays: FilteredEntryForgotten by model_with_filter;

@@ -2,6 +2,7 @@
 
 mod keys;
 mod backups;
+mod bulk;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use crate::expiry::{self, TtlOrNever};
 use crate::global::Global;
 
 pub use backups::{BackupArgs, RestoreArgs};
+pub use bulk::BulkArgs;
 pub use keys::{BoundArgs, CountArgs, DelArgs, ScanArgs, Within};
 
 const EXAMPLES: &str = "\
@@ -26,6 +28,7 @@ Examples:
   cleave --hex get 00ff                      a key that is no text
   cleave --db site.db import --dir public    store a directory tree: key = path, value = content
   cleave --db site.db export --dir copy      write it back
+  cleave import --csv big.csv --bulk         many items: sorted, and stored all at once
   cleave --db site.db keyspace list          names of the keyspaces; --keyspace NAME uses one
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave backup backups --keep 7             make a backup, and remove all but the newest 7
@@ -195,6 +198,9 @@ pub enum Command {
         /// How lines are parsed
         #[command(flatten)]
         layout: Layout,
+        /// How they are stored
+        #[command(flatten)]
+        bulk: BulkArgs,
         /// Where to
         #[command(flatten)]
         within: Within,

@@ -100,6 +100,12 @@ pub enum Failure {
         /// Items that were stored.
         items: u64,
     },
+    /// An import in bulk that ended before its input.
+    #[error("{cause}; nothing of this import is stored")]
+    Undone {
+        /// The reason.
+        cause: Box<Failure>,
+    },
     /// A line of a shell that failed.
     #[error("line {number}: {cause}")]
     Line {
@@ -144,7 +150,9 @@ impl Failure {
             Self::PipeClosed => Exit::Done,
             Self::Interrupted => Exit::Interrupted,
             Self::NotFound => Exit::NotFound,
-            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.exit(),
+            Self::Stopped { cause, .. } | Self::Undone { cause } | Self::Line { cause, .. } => {
+                cause.exit()
+            }
             Self::Usage(_) => Exit::Usage,
             Self::Engine(error) => match error.kind() {
                 ErrorKind::InvalidArgument | ErrorKind::InvalidOptions => Exit::Usage,
@@ -161,7 +169,9 @@ impl Failure {
             Self::PipeClosed => "pipe closed",
             Self::Interrupted => "interrupted",
             Self::NotFound => "not found",
-            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.kind(),
+            Self::Stopped { cause, .. } | Self::Undone { cause } | Self::Line { cause, .. } => {
+                cause.kind()
+            }
             Self::Usage(_) => "usage",
             Self::NoDatabase(_) => "no database",
             Self::Engine(error) => error.kind().name(),

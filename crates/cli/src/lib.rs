@@ -33,5 +33,6 @@ mod hot;
 mod vitals;
 mod formats;
 mod loader;
+mod sort;
 mod door;
 mod commands;

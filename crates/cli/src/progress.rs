@@ -68,6 +68,14 @@ impl Progress {
         ));
     }
 
+    /// Shows how much of what was read and sorted has been loaded.
+    pub fn loaded(&self, bytes: u64, total: u64) {
+        if self.said.get().elapsed() >= TICK {
+            self.said.set(Instant::now());
+            self.say(format!("loading {} of {}", units::bytes(bytes), units::bytes(total)));
+        }
+    }
+
     /// Shows a message.
     pub fn say(&self, message: String) {
         self.bar.set_message(message);

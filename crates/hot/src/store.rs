@@ -65,6 +65,8 @@ pub struct HotStore {
     segments: ArcSwap<Segments>,
     /// Whether a segment has records that are not known.
     incomplete: AtomicBool,
+    /// Whether no key may become or stay hot for now.
+    paused: AtomicBool,
     sketch: HeatSketch,
     /// Odd during a change.
     changes: AtomicU64,
@@ -159,6 +161,7 @@ impl HotStore {
             index: HotIndex::new(),
             segments: ArcSwap::from_pointee(Segments::default()),
             incomplete: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             sketch: HeatSketch::new(records as usize * SKETCHED),
             changes: AtomicU64::new(0),
             reads: Default::default(),
@@ -310,9 +313,14 @@ impl HotStore {
         }
     }
 
-    /// Whether keys may be hot: see [`Worth`].
-    pub fn is_on(&self) -> bool {
-        self.limit() != LIMIT_OFF
+    /// Number of hot keys.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether no key is hot.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
     }
 
     /// The segments are loaded while the entry is locked: it is only there as long as its segment.
@@ -458,7 +466,7 @@ impl HotStore {
         let index_memory = self.index.memory() as u64;
         let of_segments: usize = segments.iter().map(|(_, segment)| segment.memory()).sum();
         HotStats {
-            keys: self.index.len() as u64,
+            keys: self.len() as u64,
             segments: segments.iter().count() as u64,
             index_memory,
             memory: index_memory

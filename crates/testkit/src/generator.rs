@@ -4,6 +4,7 @@
 //! their write, so that all are different and an old one cannot pass for a new one.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use cleavedb::Durability;
 use cleavedb_base::checksum::hash64;
@@ -40,6 +41,8 @@ pub struct Profile {
     /// Chance, in percent, that a write is a merge. Then values of every other key do not expire:
     /// operands do not.
     pub merges: u64,
+    /// Chance, in percent, that an operation loads several keys in bulk.
+    pub loads: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.
     pub endings: u64,
@@ -62,6 +65,7 @@ impl Profile {
             ranges: 0,
             ttls: 0,
             merges: 0,
+            loads: 0,
             endings: 0,
             kills: true,
         }
@@ -87,6 +91,7 @@ impl Profile {
             ranges: 0,
             ttls: 0,
             merges: 0,
+            loads: 0,
             endings: 0,
             kills: true,
         }
@@ -146,19 +151,33 @@ impl Generator {
                 Ordering::Equal => Write::delete_range(&key, &[&key[..], b"\0"].concat()),
             };
         }
-        let merges = self.profile.merges > 0 && hash64(&key, 0).is_multiple_of(2);
-        if merges && self.rng.chance(self.profile.merges) {
+        if self.may_merge(&key) && self.rng.chance(self.profile.merges) {
             self.writes += 1;
             return Write::merge(&key, merges::draw(&mut self.rng, self.writes));
         }
         if self.rng.chance(25) {
             return Write::delete(&key);
         }
+        self.put_to(&key)
+    }
+
+    /// Whether merges go to this key.
+    fn may_merge(&self, key: &[u8]) -> bool {
+        self.profile.merges > 0 && hash64(key, 0).is_multiple_of(2)
+    }
+
+    fn put(&mut self) -> Write {
+        let key = self.key();
+        self.put_to(&key)
+    }
+
+    fn put_to(&mut self, key: &[u8]) -> Write {
         let len = self.profile.value_lens[self.rng.index(self.profile.value_lens.len())];
         let len = len + self.rng.index(len / 16 + 1);
         self.writes += 1;
-        let put = Write::put(&key, value(self.writes, len));
-        if self.profile.ttls == 0 || merges || !self.rng.chance(self.profile.ttls) {
+        let put = Write::put(key, value(self.writes, len));
+        let expires = self.profile.ttls > 0 && !self.may_merge(key);
+        if !expires || !self.rng.chance(self.profile.ttls) {
             return put;
         }
         // Most die soon, some at once, some never in this test.
@@ -174,6 +193,19 @@ impl Generator {
         let count = if self.rng.chance(self.profile.batches) { 2 + self.rng.index(4) } else { 1 };
         let writes = (0..count).map(|_| self.write()).collect();
         Op::Write(writes, self.durability())
+    }
+
+    /// A load of some keys of the pool, and of some that follow them.
+    fn load(&mut self) -> Op {
+        let mut puts = BTreeMap::new();
+        for _ in 0..1 + self.rng.index(12) {
+            let mut put = self.put();
+            if self.rng.chance(30) {
+                put.key.push(b'+');
+            }
+            puts.insert(put.key.clone(), put);
+        }
+        Op::Load(puts.into_values().collect())
     }
 
     fn scan(&mut self) -> Scan {
@@ -211,6 +243,9 @@ impl Generator {
         }
         if self.profile.ttls > 0 && self.rng.chance(8) {
             return Op::Wait(1 + self.rng.below(200));
+        }
+        if self.profile.loads > 0 && self.rng.chance(self.profile.loads) {
+            return self.load();
         }
         if self.profile.endings > 0 && self.rng.chance(self.profile.endings) {
             return if self.profile.kills && self.rng.chance(50) { Op::Kill } else { Op::Reopen };

@@ -20,6 +20,7 @@ pub mod brim;
 pub mod walk;
 pub mod session;
 pub mod expiry;
+pub mod loads;
 pub mod copies;
 pub mod backups;
 pub mod transactions;

@@ -87,6 +87,8 @@ pub enum Scan {
 pub enum Op {
     /// A batch; a plain put or delete if it has one write.
     Write(Vec<Write>, Durability),
+    /// Loads pairs with ascending keys in bulk.
+    Load(Vec<Write>),
     /// Reads one key.
     Get(Vec<u8>),
     /// Reads several keys as of one moment.

@@ -105,7 +105,7 @@ impl Recording {
         // An open makes the content that it found durable.
         recording.promise(Durability::Sync);
         for op in ops {
-            if let Op::Write(writes, _) = op {
+            if let Op::Write(writes, _) | Op::Load(writes) = op {
                 keys.extend(writes.iter().map(|write| write.key.clone()));
                 recording.begun.push(recording.disks.time());
             }
@@ -131,6 +131,10 @@ impl Recording {
             Op::Write(_, durability) => {
                 self.states.push(session.model().clone());
                 self.promise(*durability);
+            }
+            Op::Load(_) => {
+                self.states.push(session.model().clone());
+                self.promise(Durability::Sync);
             }
             Op::Flush | Op::Compact | Op::Collect | Op::Sync | Op::Reopen | Op::Kill => {
                 self.promise(Durability::Sync);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
@@ -144,6 +144,11 @@ impl Session {
         &self.model
     }
 
+    /// Tells the model of a load that a caller has made.
+    pub fn loaded(&mut self, puts: &[Write]) {
+        self.model.apply(puts);
+    }
+
     /// Hash of all answers.
     pub fn answers(&self) -> u64 {
         self.answers
@@ -160,6 +165,11 @@ impl Session {
             Op::Write(writes, durability) => {
                 commit(self.db(), writes, *durability).map_err(failed)?;
                 self.model.apply(writes);
+                Ok(())
+            }
+            Op::Load(puts) => {
+                self.load(puts).map_err(failed)?;
+                self.model.apply(puts);
                 Ok(())
             }
             Op::Snapshot => {
@@ -192,6 +202,22 @@ impl Session {
             Op::Kill => self.reopen(false),
             read => self.read(read),
         }
+    }
+
+    /// Loads `puts` in bulk.
+    fn load(&self, puts: &[Write]) -> Result<(), Error> {
+        let mut load = self.db().bulk_load()?;
+        for Write { key, value, ttl, .. } in puts {
+            let value = value.as_deref().unwrap_or_default();
+            match ttl {
+                Some(ttl) => {
+                    let time = Duration::from_millis(self.setup.now() + ttl);
+                    load.put_until(key, value, Some(UNIX_EPOCH + time))?;
+                }
+                None => load.put(key, value)?,
+            }
+        }
+        load.finish().map(drop)
     }
 
     fn read(&mut self, op: &Op) -> Checked {

@@ -6,6 +6,7 @@ mod conditional;
 mod expiring;
 mod merging;
 mod ranges;
+mod loads;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 
+pub use self::loads::BulkLoad;
 use super::{Db, Inner};
 use crate::batch::Op;
 use crate::bounds::Bounds;

@@ -47,7 +47,7 @@ struct LiveAdded {
 
 /// What a flush has written.
 pub(crate) struct Flushed<'e> {
-    writer: RunWriter<'e>,
+    writer: RunWriter<&'e Engine>,
     added: LiveAdded,
     grouped: SeparatedValues,
     /// Segments of the extents that were written, open for reads.
@@ -73,7 +73,8 @@ impl<'e> Job<'e> for Flush<'e> {
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
         let mut state = engine.jobs.lock();
         let oldest = engine.state.load().oldest_sealed();
-        let held = state.flushing || state.split_waits.is_some();
+        let begins_groups = state.load.as_ref().is_some_and(|load| load.begins_groups);
+        let held = state.flushing || state.split_waits.is_some() || begins_groups;
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;
@@ -128,7 +129,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let epoch = live.epoch + 1;
         let mut edit = Edit {
             epoch: Some(epoch),
-            unexposed: Some(hidden_after(live, &added)),
+            unexposed: Some(hidden_after(live, added.overwritten)),
             flushed: Some(sealed.last_seq),
             ..Edit::default()
         };
@@ -210,7 +211,7 @@ impl Flush<'_> {
         &self,
         (points, folded): (&ReadPoints, &FoldedOperands<'_>),
         grouped: &mut SeparatedValues,
-        writer: &mut RunWriter<'_>,
+        writer: &mut RunWriter<&Engine>,
     ) -> Result<LiveAdded> {
         let mut added = LiveAdded::default();
         let version = self.engine.state.load().version.clone();
@@ -224,7 +225,7 @@ impl Flush<'_> {
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
         let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-        let write_hot = |hot: HotEntry, writer: &mut RunWriter<'_>| {
+        let write_hot = |hot: HotEntry, writer: &mut RunWriter<&Engine>| {
             let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
             let (kind, value) = hot.content.as_entry(&mut room);
             writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })
@@ -271,12 +272,13 @@ impl Flush<'_> {
     }
 }
 
-/// Estimated bytes, after a flush, of dead records whose entries no compaction has met yet.
-fn hidden_after(live: &LiveFiles, added: &LiveAdded) -> u64 {
+/// Estimated bytes of dead records whose entries no compaction has met yet, after a run has entered
+/// the index of whose keys `overwritten` were there.
+pub(crate) fn hidden_after(live: &LiveFiles, overwritten: u64) -> u64 {
     let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
         (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
     });
-    unexposed::after_flush(live.unexposed, added.overwritten, owned, entries)
+    unexposed::after_flush(live.unexposed, overwritten, owned, entries)
 }
 
 /// The keys of a MemTable, each with the bytes of its newest version.

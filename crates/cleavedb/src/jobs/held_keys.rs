@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::state::ReadState;
 
 /// The keys that groups hold, as of a read state and its table of groups.
-pub(super) struct HeldKeys<'a> {
+pub(crate) struct HeldKeys<'a> {
     engine: &'a Engine,
     state: &'a ReadState,
     table: &'a GroupTable,
@@ -33,7 +33,7 @@ struct OfGroup {
 
 impl<'a> HeldKeys<'a> {
     /// For the groups of `table`, whose extents are open in `state`.
-    pub(super) fn new(engine: &'a Engine, state: &'a ReadState, table: &'a GroupTable) -> Self {
+    pub(crate) fn new(engine: &'a Engine, state: &'a ReadState, table: &'a GroupTable) -> Self {
         let cursor = GroupCursor::new(table);
         let mut groups = Vec::new();
         groups.resize_with(cursor.count(), || None);
@@ -41,7 +41,7 @@ impl<'a> HeldKeys<'a> {
     }
 
     /// Whether the group of a key may have a record of it; `false` is certain.
-    pub(super) fn may_contain(&mut self, key: &[u8]) -> Result<bool> {
+    pub(crate) fn may_contain(&mut self, key: &[u8]) -> Result<bool> {
         let ordinal = self.cursor.ordinal(key).ok_or_else(no_group)? as usize;
         let of_group = match &mut self.groups[ordinal] {
             Some(known) => known,

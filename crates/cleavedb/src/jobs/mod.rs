@@ -2,9 +2,9 @@
 //! that no reader sees, `install` publishes them by one edit. [`perform`] takes a job through these
 //! steps, and reports it to subscribers of [`tracing`].
 
-mod run_writer;
+pub(crate) mod run_writer;
 mod new_files;
-mod held_keys;
+pub(crate) mod held_keys;
 pub(crate) mod separate;
 mod hot_install;
 pub(crate) mod flush;

@@ -41,7 +41,7 @@ impl SegmentFactory for NewFiles<'_> {
 pub(super) fn given_up(
     engine: &Engine,
     files: &[&NewFiles<'_>],
-    writer: &RunWriter<'_>,
+    writer: &RunWriter<&Engine>,
     error: Error,
 ) -> Error {
     let error = engine.with_volume(error);

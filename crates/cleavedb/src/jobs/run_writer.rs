@@ -1,19 +1,26 @@
 //! Writes a run: tables of sorted entries, which end at the table length and at the table bounds of
 //! level 0.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, Result, SeqNo};
 use cleavedb_index::compaction::table_ends;
 use cleavedb_index::{Entry, KeySample, RunPosition, TableBuilder, TableMeta};
-use cleavedb_storage::{Access, FileClass};
+use cleavedb_storage::{Access, File, FileClass};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::space::sizes;
 
+/// Creates the file of a table.
+type NewTable = fn(&Engine) -> Result<(FileNumber, Arc<dyn File>)>;
+
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
-pub(crate) struct RunWriter<'a> {
-    engine: &'a Engine,
+pub(crate) struct RunWriter<E> {
+    engine: E,
+    new_table: NewTable,
     /// See [`TableMeta::tombstones_applied`].
     tombstones_applied: SeqNo,
     table_bytes: u64,
@@ -25,19 +32,31 @@ pub(crate) struct RunWriter<'a> {
     pub(crate) tables: Vec<TableMeta>,
 }
 
-impl<'a> RunWriter<'a> {
+impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
-    pub(crate) fn new(engine: &'a Engine, tombstones_applied: SeqNo) -> Self {
+    pub(crate) fn new(engine: E, tombstones_applied: SeqNo) -> Self {
+        let table_bytes = sizes::compaction_options(&engine).table_end();
         Self {
             engine,
+            new_table: |engine| engine.create_file(FileClass::Level0, Access::Random),
             tombstones_applied,
-            table_bytes: sizes::compaction_options(engine).table_end(),
+            table_bytes,
             split_keys: Vec::new(),
             builder: None,
             last_key: Vec::new(),
             numbers: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// The same with files that `new_table` creates.
+    pub(crate) fn into_files_of(self, new_table: NewTable) -> Self {
+        Self { new_table, ..self }
+    }
+
+    /// Ends tables at this length from now on, in bytes.
+    pub(crate) fn cut_at(&mut self, table_bytes: u64) {
+        self.table_bytes = table_bytes;
     }
 
     /// Takes back what [`RunWriter::new`] was told, before the first entry: the run will have
@@ -49,7 +68,7 @@ impl<'a> RunWriter<'a> {
     /// Ends tables at the bounds of level 0; `sample` samples the keys to come.
     pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
         let version = self.engine.state.load().version.clone();
-        let options = sizes::compaction_options(self.engine);
+        let options = sizes::compaction_options(&self.engine);
         let ends = table_ends(&version, &options, &mut sample);
         (self.table_bytes, self.split_keys) = (ends.bytes, ends.keys);
         self.split_keys.reverse();
@@ -71,8 +90,8 @@ impl<'a> RunWriter<'a> {
         match &mut self.builder {
             Some(builder) => builder.add(entry),
             none => {
-                let engine = self.engine;
-                let (number, file) = engine.create_file(FileClass::Level0, Access::Random)?;
+                let engine = &*self.engine;
+                let (number, file) = (self.new_table)(engine)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();

@@ -62,6 +62,11 @@ impl LogPolicy {
         }
     }
 
+    /// Whether values go to groups.
+    pub(crate) fn moves_to_groups(self) -> bool {
+        self == Self::ToGroups
+    }
+
     /// When the log is written from the window to its files. The drain is lazy where a flush
     /// releases the log and it need not be durable before; values for tables are small, and so is
     /// the window.

@@ -60,7 +60,19 @@ pub(crate) fn written(engine: &Engine) -> u64 {
 /// Most bytes of a file that is rewritten as a whole: the reserve can hold its live part. Below a
 /// space limit the budget keeps room for jobs, so there is no such bound.
 pub(crate) fn file_bytes_max(engine: &Engine) -> u64 {
-    if engine.limit.is_some() { u64::MAX } else { share(bytes(engine)).max(SHARE_LEAST) }
+    file_bytes_max_of(engine, bytes(engine))
+}
+
+/// As [`file_bytes_max`], of a database of `bytes` bytes.
+fn file_bytes_max_of(engine: &Engine, bytes: u64) -> u64 {
+    if engine.limit.is_some() { u64::MAX } else { share(bytes).max(SHARE_LEAST) }
+}
+
+/// Lengths at which tables and segments of a bulk load end, if the database will have `bytes` bytes
+/// with it: what is empty now would get very short ones.
+pub(crate) fn of_load(engine: &Engine, bytes: u64) -> (u64, u64) {
+    let most = file_bytes_max_of(engine, bytes);
+    (table_bytes(engine).min(most / 2), engine.options.segment_bytes.min(most))
 }
 
 /// Length at which a log file ends.

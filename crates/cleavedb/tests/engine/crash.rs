@@ -135,6 +135,15 @@ fn values_that_a_filter_replaces_survive_every_crash() {
 }
 
 #[test]
+fn bulk_loads_survive_every_crash() {
+    let profile = Profile { ranges: 5, loads: 25, ..Profile::crash() };
+    let plan = Plan { profile, ..Plan::default() };
+    for setup in &Setup::designs() {
+        visit("bulk_loads_survive_every_crash", setup, plan.clone(), STATES / 96);
+    }
+}
+
+#[test]
 fn long_values_beside_an_index_survive_every_crash() {
     let test = "long_values_beside_an_index_survive_every_crash";
     for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {

@@ -4,6 +4,7 @@
 //! `cargo test -p cleavedb --test engine crash::` runs one of them.
 
 mod backup;
+mod bulk_load;
 mod checkpoint;
 mod corruption;
 mod crash;

@@ -7,7 +7,8 @@ use cleavedb::{ErrorKind, Keyspace};
 use cleavedb_units as units;
 use serde::Serialize;
 
-use crate::args::{Layout, Place, Within};
+use super::bulk_import::{SortedImport, Target};
+use crate::args::{BulkArgs, Layout, Place, Within};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
@@ -51,8 +52,8 @@ impl fmt::Display for Imported {
 }
 
 pub(super) fn run(
-    place: &Place,
-    layout: &Layout,
+    (place, layout): (&Place, &Layout),
+    bulk: &BulkArgs,
     within: &Within,
     global: &Global,
     console: &Console,
@@ -64,8 +65,14 @@ pub(super) fn run(
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
     let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
-    let outcome = store::keyspace(&db, within)
-        .and_then(|keyspace| load(source.as_mut(), place, &keyspace, &progress, console));
+    let outcome = store::keyspace(&db, within).and_then(|keyspace| match bulk.bulk {
+        false => load(source.as_mut(), place, &keyspace, &progress, console),
+        true => {
+            let mut target = SortedImport::new(&keyspace, bulk, global)?;
+            let loaded = load_at_once(source.as_mut(), place, &mut target, &progress, console);
+            loaded.map_err(|cause| Failure::Undone { cause: Box::new(cause) })
+        }
+    });
     drop(progress);
     let outcome = store::closed(db, outcome)?;
     console.outcome(&outcome)?;
@@ -82,32 +89,64 @@ fn load(
 ) -> Result<Imported> {
     let mut outcome = Imported::default();
     let mut loader = Loader::new(keyspace);
-    let read = read_all(source, &mut loader, &mut outcome, progress, console);
-    let read = read.map_err(|failure| match failure {
+    let read = read_all((source, place), &mut loader, &mut outcome, progress, console);
+    let stored = loader.finish();
+    let items = loader.stored;
+    let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
+    read.and(stored).map_err(stopped)?;
+    (outcome.items, outcome.bytes) = (loader.items, loader.bytes);
+    outcome.measure(keyspace, progress)
+}
+
+/// Stores all items of the source at once, or none.
+fn load_at_once(
+    source: &mut dyn Source,
+    place: &Place,
+    target: &mut SortedImport,
+    progress: &Progress,
+    console: &Console,
+) -> Result<Imported> {
+    let mut outcome = Imported::default();
+    read_all((source, place), target, &mut outcome, progress, console)?;
+    let report = target.finish(progress)?;
+    (outcome.items, outcome.bytes) = (report.entries, report.bytes);
+    outcome.measure(target.keyspace(), progress)
+}
+
+impl Imported {
+    /// Adds time and writes, those of the close included.
+    fn measure(mut self, keyspace: &Keyspace, progress: &Progress) -> Result<Self> {
+        let db = keyspace.database();
+        db.flush()?;
+        let metrics = db.metrics();
+        self.seconds = progress.elapsed().as_secs_f64();
+        (self.written, self.write_amplification) =
+            (metrics.written(), metrics.write_amplification());
+        Ok(self)
+    }
+}
+
+/// Reads the whole source. An item that can never be stored is an error of its place there.
+fn read_all(
+    (source, place): (&mut dyn Source, &Place),
+    target: &mut dyn Target,
+    outcome: &mut Imported,
+    progress: &Progress,
+    console: &Console,
+) -> Result<()> {
+    let read = read_items(source, target, outcome, progress, console);
+    read.map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
             let message = format!("{}: {}", source.place(), error.message());
             Failure::Input { path: formats::path(place).to_owned(), message }
         }
         other => other,
-    });
-    let stored = loader.finish();
-    let items = loader.stored;
-    let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
-    read.and(stored).map_err(stopped)?;
-    // The figures include the writes of the close.
-    let db = keyspace.database();
-    db.flush()?;
-    let metrics = db.metrics();
-    (outcome.items, outcome.bytes) = (loader.items, loader.bytes);
-    outcome.seconds = progress.elapsed().as_secs_f64();
-    (outcome.written, outcome.write_amplification) =
-        (metrics.written(), metrics.write_amplification());
-    Ok(outcome)
+    })
 }
 
-fn read_all(
+fn read_items(
     source: &mut dyn Source,
-    loader: &mut Loader,
+    target: &mut dyn Target,
     outcome: &mut Imported,
     progress: &Progress,
     console: &Console,
@@ -119,8 +158,7 @@ fn read_all(
     };
     while let Some(input) = source.next().map_err(interrupt::explain)? {
         match input {
-            Input::Pair(key, value, None) => loader.put(&key, &value)?,
-            Input::Pair(key, value, expires) => loader.put_until(&key, &value, expires)?,
+            Input::Pair(key, value, expires) => target.take(&key, &value, expires)?,
             Input::Skipped(what) => {
                 outcome.skipped += 1;
                 note(outcome.skipped, &what);
@@ -131,7 +169,8 @@ fn read_all(
             }
         }
         progress.at(source.position());
-        progress.moved(loader.items, loader.bytes);
+        let (items, bytes) = target.taken();
+        progress.moved(items, bytes);
         interrupt::check()?;
     }
     Ok(())

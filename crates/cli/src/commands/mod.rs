@@ -11,6 +11,7 @@ mod size;
 mod stats;
 mod shell;
 mod keyspace;
+mod bulk_import;
 mod import;
 mod export;
 mod check;
@@ -65,8 +66,8 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Shell { args, within } => shell::run(&args, &within, global, console),
         Command::Completions { shell } => manual::complete(shell, Arguments::command(), console),
         Command::Man { dir } => manual::man(dir.as_deref(), Arguments::command(), console),
-        Command::Import { place, layout, within } => {
-            import::run(&place, &layout, &within, global, console)
+        Command::Import { place, layout, bulk, within } => {
+            import::run((&place, &layout), &bulk, &within, global, console)
         }
         Command::Export { place, layout, within } => {
             export::run(&place, &layout, &within, global, console)

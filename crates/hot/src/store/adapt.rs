@@ -25,6 +25,17 @@ impl Judged {
 }
 
 impl HotStore {
+    /// Whether keys may be hot: see [`Worth`] and [`HotStore::pause`].
+    pub fn is_on(&self) -> bool {
+        self.limit() != LIMIT_OFF && !self.paused.load(Ordering::Relaxed)
+    }
+
+    /// While `paused`, no key becomes hot, and evacuations demote all: for a caller that needs
+    /// every key in its place in the index.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+    }
+
     /// Halves all heat if a half-life of accesses has passed, and adapts HeatLimit.
     pub fn adapt(&self, fill: Fill) {
         let mut judged = self.judged.lock();

@@ -20,6 +20,7 @@ mod packing;
 pub mod leveled;
 pub mod range;
 pub mod pieces;
+pub mod placement;
 pub mod job;
 
 pub use level0::{KeySample, TableEnds, compacts_on_seeks, table_ends};

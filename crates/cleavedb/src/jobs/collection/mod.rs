@@ -45,7 +45,7 @@ pub(crate) struct CollectionFiles<'e> {
     output: CollectionOutput,
     /// Segments of the written files, open for reads.
     opened: SegmentSet,
-    writer: RunWriter<'e>,
+    writer: RunWriter<&'e Engine>,
     watch: StopWatch,
 }
 
@@ -189,7 +189,7 @@ impl<'e> Job<'e> for Collect<'e> {
 }
 
 /// Writes the run of new pointers.
-fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<'_>) -> Result<()> {
+fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<&Engine>) -> Result<()> {
     // A marker stays although a range tombstone covers it.
     if run.iter().any(|entry| entry.content == Content::Hot) {
         writer.may_be_covered();

@@ -25,6 +25,10 @@ pub(super) fn hold_flushes(job: &Collect<'_>, output: &CollectionOutput) -> bool
     let waiting = splitting.or(output.groups.first()).filter(|_| regroups);
     waiting.is_some_and(|own| {
         let mut jobs = job.engine.jobs.lock();
+        // The groups of a load under way stay: it has written records of theirs.
+        if jobs.load.is_some() && !planted(Bug::DividedUnderLoad) {
+            return false;
+        }
         jobs.split_waits = Some(own.group);
         !jobs.flushing || planted(Bug::SplitUnderFlush)
     })

@@ -2,7 +2,7 @@
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{Header, Record, RecordKind};
-use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::log::{BufferPin, LogBuffer};
 use cleavedb_storage::segment::is_far;
@@ -50,6 +50,11 @@ impl FlushShard<'_> {
                 ValueSource::Stub(kind) => {
                     held = None;
                     write_stub(entry, *kind, group, &mut writer)?;
+                    continue;
+                }
+                ValueSource::Loaded(header) => {
+                    let (_, key) = split_tree_key(entry.key)?;
+                    places.push((*id, writer.append(group, header, key, entry.value)?));
                     continue;
                 }
             };
@@ -120,14 +125,18 @@ fn append(
     writer.append(group, &Header { more: false, seq, ..header }, key, value)
 }
 
+/// The keyspace and the user key of a tree key.
+pub(crate) fn split_tree_key(key: &[u8]) -> Result<(KeyspaceId, &[u8])> {
+    split_encoded_key(key).ok_or_else(|| Error::corruption("a tree key is too short"))
+}
+
 fn write_stub(
     entry: &Entry<'_>,
     kind: RecordKind,
     group: GroupId,
     writer: &mut ExtentWriter<'_>,
 ) -> Result<()> {
-    let (keyspace, key) =
-        split_encoded_key(entry.key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+    let (keyspace, key) = split_tree_key(entry.key)?;
     let header = Header::new(kind, keyspace, entry.seq, key, entry.value);
     writer.append(group, &header, key, entry.value).map(|_| ())
 }

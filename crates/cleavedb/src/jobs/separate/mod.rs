@@ -14,6 +14,7 @@
 mod pending;
 mod copy;
 mod hot;
+pub(crate) mod loaded;
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -314,8 +315,8 @@ pub(crate) fn write_groups(
         log = log.with(&read, &[]).with(&evacuated, &[]);
     }
     separated.places = vec![None; next_id as usize];
-    (separated.written, separated.begins) =
-        write_items(engine, &log, &table, items, files, &mut separated.places)?;
+    let table = begun_by_flush(engine, &table, &items, &mut separated.begins)?;
+    separated.written = write_items(engine, &log, &table, items, files, &mut separated.places)?;
     // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
     let (written, false_stubs) = (&separated.written, held.false_stubs());
     engine.group_filters.lock().flushed(&written.extents, &written.keys, &false_stubs);
@@ -336,6 +337,28 @@ fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
     move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
 }
 
+/// Adds to `begins` the groups that a flush creates before it writes `items`: none while a load is
+/// under way, which has records in groups that seem to be empty, unless bounds follow from the keys
+/// alone. Returns all groups.
+fn begun_by_flush(
+    engine: &Engine,
+    table: &GroupTable,
+    items: &[PendingRecord<'_>],
+    begins: &mut Vec<GroupEdit>,
+) -> Result<GroupTable> {
+    let loads = engine.jobs.lock().load.is_some() && !planted(Bug::DividedUnderLoad);
+    if !loads || table.partition().sizing().bounds_are_fixed() {
+        *begins = begun(engine, table, items);
+    }
+    sizing::after(table, begins)
+}
+
+/// The groups to create in `table` before `items`, which are in index order, are written.
+fn begun(engine: &Engine, table: &GroupTable, items: &[PendingRecord<'_>]) -> Vec<GroupEdit> {
+    let records = Slice::new(items, |item: &PendingRecord<'_>| (item.entry.key, item.len()));
+    sizing::begun_by_flush(engine.options.groups.sizes(), table, &records)
+}
+
 /// Appends `items`, which are in index order, to their groups, group by group in the order of their
 /// tokens: if groups are ranges of keys, the files are in key order.
 fn write_items(
@@ -345,11 +368,8 @@ fn write_items(
     mut items: Vec<PendingRecord<'_>>,
     files: &dyn SegmentFactory,
     places: &mut Places,
-) -> Result<(Written, Vec<GroupEdit>)> {
-    let records = Slice::new(&items, |item| (item.entry.key, item.len()));
-    let begins = sizing::begun_by_flush(engine.options.groups.sizes(), table, &records);
-    let table = sizing::after(table, &begins)?;
-    let mut groups = GroupCursor::new(&table);
+) -> Result<Written> {
+    let mut groups = GroupCursor::new(table);
     let ordinals = items.iter().enumerate().map(|(at, item)| {
         if let Some(later) = items.get(at + AHEAD) {
             prefetch_bytes(later.entry.key);
@@ -363,7 +383,7 @@ fn write_items(
     let keeps_keys = engine.group_filters.lock().are_used();
     let writer = || {
         ExtentWriter::new(files, engine.database_id, file_len)
-            .of_groups(&table)
+            .of_groups(table)
             .key_blocks_from(engine.options.groups.key_block_record_bytes)
             .keeping_keys(keeps_keys)
     };
@@ -396,7 +416,7 @@ fn write_items(
         written.add(files);
         of_part.into_iter().for_each(|(id, to)| places[id as usize] = Some(to));
     }
-    Ok((written, begins))
+    Ok(written)
 }
 
 /// The read state and the table of groups as of one moment.

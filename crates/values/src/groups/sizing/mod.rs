@@ -95,6 +95,12 @@ pub trait Sizing {
         records: &dyn Records,
     ) -> Vec<Vec<u8>>;
 
+    /// Whether the bounds of groups follow from the keys alone, so that a flush may create groups
+    /// beside records that it does not know of.
+    fn bounds_are_fixed(&self) -> bool {
+        false
+    }
+
     /// Bounds at which a collection divides `group`, whose survivors are longer than a group should
     /// be; none if it is not split.
     fn split(

@@ -26,6 +26,10 @@ impl Sizing for ByPrefix {
         }
         bounds
     }
+
+    fn bounds_are_fixed(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

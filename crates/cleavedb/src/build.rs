@@ -94,6 +94,7 @@ pub(crate) fn build(
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
+        totals_before: live.totals,
         salt,
         dead_reads: DeadReads::default(),
         options,

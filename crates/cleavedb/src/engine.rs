@@ -41,6 +41,7 @@ use crate::snapshot::SnapshotList;
 use crate::state::ReadStates;
 use crate::throttle::Throttle;
 use crate::time::Time;
+use crate::totals::Totals;
 
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
@@ -80,6 +81,8 @@ pub(crate) struct Engine {
     pub(crate) searches_left_out: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
+    /// What it did before this open.
+    pub(crate) totals_before: Totals,
     /// A random number that differs at each open.
     pub(crate) salt: u64,
     pub(crate) dead_reads: DeadReads,
@@ -92,6 +95,45 @@ impl Engine {
     /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
+    }
+
+    /// What it did since the open, with the bytes that were written to the manifest.
+    pub(crate) fn since_open(&self, manifest_written: u64) -> Totals {
+        let counters = &self.counters;
+        let blocks = self.tables.cache().stats();
+        let records = self.records.as_ref().map(RecordCache::stats).unwrap_or_default();
+        let stalls = counters.stalls();
+        let nanos: u128 = stalls.iter().map(|stall| stall.time.as_nanos()).sum();
+        Totals {
+            user_bytes: counters.user_bytes.get(),
+            writes: counters.writes.get(),
+            log_written: self.commit.log.written(),
+            flush_written: counters.flush_written.get(),
+            compaction_written: counters.compaction_written.get(),
+            collection_written: counters.collection_written.get(),
+            manifest_written,
+            flushes: counters.flushes.get(),
+            compactions: counters.compactions.get(),
+            collections: counters.collections.get(),
+            sessions: counters.sessions.get(),
+            operations: counters.operations.get(),
+            compaction_read: counters.compaction_read.get(),
+            collection_read: counters.collection_read.get(),
+            cache_hits: blocks.hits,
+            cache_misses: blocks.misses,
+            record_cache_hits: records.hits,
+            record_cache_misses: records.misses,
+            dead_read: counters.dead_read.get(),
+            stalls: stalls.iter().map(|stall| stall.count).sum(),
+            stall_nanos: u64::try_from(nanos).unwrap_or(u64::MAX),
+            bytes_punched: counters.bytes_punched.get(),
+            files_removed: counters.files_removed.get(),
+        }
+    }
+
+    /// What it did since it was created, for an edit of `manifest`.
+    pub(crate) fn totals(&self, manifest: &Manifest) -> Totals {
+        self.totals_before.then(self.since_open(manifest.written()))
     }
 
     /// Values that expired up to this time should have given their space back by `now`; both are in

@@ -107,6 +107,8 @@ impl StopWatch {
 pub(crate) struct Counters {
     pub(crate) user_bytes: Counter,
     pub(crate) writes: Counter,
+    pub(crate) operations: Counter,
+    pub(crate) sessions: Counter,
     pub(crate) flushes: Counter,
     pub(crate) flush_written: Counter,
     pub(crate) compactions: Counter,
@@ -233,6 +235,8 @@ pub struct Metrics {
     pub user_bytes: u64,
     /// Write calls.
     pub writes: u64,
+    /// Operations of write calls: puts, deletes, deletes of ranges.
+    pub operations: u64,
     /// Bytes written to log files.
     pub log_written: u64,
     /// Bytes written by flushes.

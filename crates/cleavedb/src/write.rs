@@ -117,6 +117,7 @@ pub(crate) fn write(
     }
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
+    engine.counters.operations.add(ops.len() as u64);
     Ok(())
 }
 

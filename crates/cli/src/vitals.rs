@@ -98,7 +98,7 @@ impl Vitals {
     }
 }
 
-/// Bytes written since a database was created.
+/// Bytes written, and what else was done, since a database was created.
 #[derive(Serialize)]
 pub struct Written {
     user_bytes: u64,
@@ -112,6 +112,19 @@ pub struct Written {
     flushes: u64,
     compactions: u64,
     collections: u64,
+    sessions: u64,
+    operations: u64,
+    compaction_read: u64,
+    collection_read: u64,
+    cache_hits: u64,
+    cache_misses: u64,
+    record_cache_hits: u64,
+    record_cache_misses: u64,
+    dead_read: u64,
+    stalls: u64,
+    stall_seconds: f64,
+    bytes_punched: u64,
+    files_removed: u64,
     /// Unknown before anything was written.
     write_amplification: Option<f64>,
 }
@@ -130,6 +143,19 @@ impl From<Totals> for Written {
             flushes: from.flushes,
             compactions: from.compactions,
             collections: from.collections,
+            sessions: from.sessions,
+            operations: from.operations,
+            compaction_read: from.compaction_read,
+            collection_read: from.collection_read,
+            cache_hits: from.cache_hits,
+            cache_misses: from.cache_misses,
+            record_cache_hits: from.record_cache_hits,
+            record_cache_misses: from.record_cache_misses,
+            dead_read: from.dead_read,
+            stalls: from.stalls,
+            stall_seconds: from.stall_nanos as f64 / 1e9,
+            bytes_punched: from.bytes_punched,
+            files_removed: from.files_removed,
             write_amplification: (from.user_bytes > 0).then(|| from.write_amplification()),
         }
     }
@@ -155,8 +181,43 @@ impl fmt::Display for Written {
             size(compaction),
             size(collection)
         )?;
-        let since = "since it was created, without sessions that a crash ended";
-        writeln!(f, "                {since}")
+        let since = "since it was created; of a session that a crash ended, up to its last flush";
+        writeln!(f, "                {since}")?;
+        self.history(f)
+    }
+}
+
+impl Written {
+    /// Counts of what was done, of the same time.
+    fn history(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: u64| units::thousands(n as f64);
+        writeln!(f, "\nhistory: what was done since then")?;
+        writeln!(
+            f,
+            "  {} sessions that wrote; {} operations in {} writes",
+            count(self.sessions),
+            count(self.operations),
+            count(self.writes)
+        )?;
+        writeln!(
+            f,
+            "  {} flushes, {} compactions, {} collections; {} files removed",
+            count(self.flushes),
+            count(self.compactions),
+            count(self.collections),
+            count(self.files_removed)
+        )?;
+        writeln!(
+            f,
+            "  block look-ups: {} in the cache, {} in files",
+            count(self.cache_hits),
+            count(self.cache_misses)
+        )?;
+        if self.stalls > 0 {
+            let (times, seconds) = (count(self.stalls), self.stall_seconds);
+            writeln!(f, "  writers waited {times} times for background work, {seconds:.3} s")?;
+        }
+        Ok(())
     }
 }
 

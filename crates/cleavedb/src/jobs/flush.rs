@@ -32,6 +32,7 @@ use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::read_points::ReadPoints;
 use crate::state::{MemSlot, Sealed};
+use crate::totals::Totals;
 use crate::value_files;
 use crate::value_files::publish;
 
@@ -140,6 +141,10 @@ impl<'e> Job<'e> for Flush<'e> {
         publish(written, &mut edit);
         let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
         value_files::advance_head(engine, live, sealed.end, &mut edit);
+        let flush_written = writer.bytes() + written.bytes() + hot.bytes();
+        let this = Totals { flushes: 1, flush_written, ..Totals::default() };
+        // A process that dies loses no more of the counters than what came after its last flush.
+        edit.totals = Some(engine.totals(&manifest).then(this));
         engine.commit_edit(&mut manifest, &edit)?;
         hot.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
@@ -156,7 +161,7 @@ impl<'e> Job<'e> for Flush<'e> {
         drop(manifest);
         super::open_ahead(engine, &version, &edit.index);
         engine.counters.flushes.add(1);
-        engine.counters.flush_written.add(writer.bytes() + written.bytes() + hot.bytes());
+        engine.counters.flush_written.add(flush_written);
         engine.counters.spent(Step::FlushIndex, watch.lap());
         engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;

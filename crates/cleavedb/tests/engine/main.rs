@@ -38,6 +38,7 @@ mod side_by_side;
 mod smoke;
 mod soft;
 mod space;
+mod statistics;
 mod tagging;
 mod transactions;
 mod volumes;

@@ -23,6 +23,7 @@ use crate::full_disk::FullDisk;
 use crate::gate::{Gate, Intent};
 use crate::hot_load;
 use crate::job_state::Jobs;
+use crate::latency::Latencies;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
 use crate::metrics::Counters;
@@ -94,6 +95,7 @@ pub(crate) fn build(
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
+        latencies: Latencies::new(options.latency_sampling),
         totals_before: live.totals,
         salt,
         dead_reads: DeadReads::default(),

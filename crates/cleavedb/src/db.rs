@@ -37,6 +37,7 @@ use crate::failures::JobKind;
 use crate::full_disk::{FullDisk, disk_of};
 use crate::gate::Intent;
 use crate::jobs::removal;
+use crate::latency::OperationLatency;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
@@ -434,6 +435,12 @@ impl Db {
             return Metrics::default();
         }
         stats::metrics(self.engine())
+    }
+
+    /// The latencies of [`Metrics::latencies`], which begin anew.
+    pub fn take_latencies(&self) -> Vec<OperationLatency> {
+        let is_own = self.engine().gate.is_own();
+        if is_own { stats::latencies(self.engine(), true) } else { Vec::new() }
     }
 
     /// The directories of the database, its own first, and their content.

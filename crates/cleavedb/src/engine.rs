@@ -6,6 +6,7 @@
 //! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
@@ -32,9 +33,10 @@ use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
+use crate::latency::{Latencies, Operation, Timer};
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
-use crate::metrics::Counters;
+use crate::metrics::{Counters, StallCause};
 use crate::options::Options;
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
@@ -81,6 +83,8 @@ pub(crate) struct Engine {
     pub(crate) searches_left_out: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
+    /// How long operations take, if that is measured.
+    pub(crate) latencies: Option<Box<Latencies>>,
     /// What it did before this open.
     pub(crate) totals_before: Totals,
     /// A random number that differs at each open.
@@ -95,6 +99,18 @@ impl Engine {
     /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
+    }
+
+    /// Measures `operation` until the timer is dropped, if latencies are measured.
+    #[inline]
+    pub(crate) fn timer(&self, operation: Operation) -> Timer<'_> {
+        Timer::of(&self.latencies, operation)
+    }
+
+    /// Counts a wait of a writer.
+    pub(crate) fn stalled(&self, cause: StallCause, took: Duration) {
+        self.counters.stalled(cause, took);
+        Latencies::stalled(&self.latencies, took);
     }
 
     /// What it did since the open, with the bytes that were written to the manifest.

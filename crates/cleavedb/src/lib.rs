@@ -34,6 +34,7 @@ mod catalog;
 mod batch;
 mod state;
 mod totals;
+mod latency;
 mod manifest;
 mod metrics;
 mod snapshot;
@@ -76,6 +77,7 @@ mod cursor;
 mod range;
 mod view;
 mod stats;
+mod prometheus;
 mod range_size;
 mod check;
 mod replay;
@@ -130,6 +132,7 @@ pub use destroy::DestroyReport;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use item::Item;
+pub use latency::{Operation, OperationLatency};
 pub use metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
     ValueFileMetrics,

@@ -6,6 +6,7 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_hot::store::HotStats;
 use cleavedb_storage::FileClass;
 
+use crate::latency::OperationLatency;
 use crate::totals::Totals;
 
 /// A counter that is only ever added to.
@@ -292,6 +293,9 @@ pub struct Metrics {
     pub stalls: Vec<Stall>,
     /// Time of background threads, by step.
     pub steps: Vec<(Step, Duration)>,
+    /// Latencies of operations that occurred, if they are measured, since the open or since
+    /// [`crate::Db::take_latencies`].
+    pub latencies: Vec<OperationLatency>,
     /// Levels of the index.
     pub levels: Vec<LevelMetrics>,
     /// Log files and segments.

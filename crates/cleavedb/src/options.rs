@@ -205,6 +205,9 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
+    /// Of how many operations one is timed, for [`crate::Metrics::latencies`]: 1 for all, which
+    /// costs about 100 ns each, 100 for about 1 ns each. Default: 0 for none.
+    pub latency_sampling: u32,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories besides the database's own, and the classes placed there. Existing ones need not
@@ -261,6 +264,7 @@ impl Options {
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
+            latency_sampling: 0,
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

@@ -10,6 +10,7 @@ use cleavedb_values::{GroupId, RecordCache};
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
 use crate::job_state::JobState;
+use crate::latency::OperationLatency;
 use crate::manifest::LiveFiles;
 use crate::metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics,
@@ -63,6 +64,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         steps: counters.steps(),
+        latencies: latencies(engine, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(engine, &live),
         live_bytes: live.owned(),
@@ -94,6 +96,11 @@ fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
         dead_bytes: sum(|extent| extent.separated.saturating_sub(extent.live)),
         stats,
     })
+}
+
+/// Latencies so far; forgotten then if `reset`.
+pub(crate) fn latencies(engine: &Engine, reset: bool) -> Vec<OperationLatency> {
+    engine.latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
 }
 
 /// Memory figures, and the hits of the caches.

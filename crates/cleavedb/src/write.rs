@@ -16,6 +16,7 @@ use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::removal;
+use crate::latency::Operation;
 use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
@@ -106,6 +107,8 @@ pub(crate) fn write(
     terms: Terms<'_>,
 ) -> Result<()> {
     engine.gate.check_open()?;
+    let synced = durability == Durability::Sync;
+    let _timer = engine.timer(if synced { Operation::SyncedWrite } else { Operation::Write });
     slow_down(engine, ops, bytes)?;
     if let Some(limit) = &engine.limit {
         make_room_for_long(engine, limit, ops)?;
@@ -140,7 +143,7 @@ fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<(
         if !budget::lacks_space(engine) {
             let start = Instant::now();
             let waited = wait_for_background(engine);
-            engine.counters.stalled(cause, start.elapsed());
+            engine.stalled(cause, start.elapsed());
             // Below a space limit a search may still find space.
             let searches = engine.limit.is_some() && !passes();
             waited.or_else(|e| match e.kind() {
@@ -159,7 +162,7 @@ fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<(
         && let Some((cause, pause)) = engine.throttle.pause(bytes, Instant::now())
     {
         thread::sleep(pause);
-        engine.counters.stalled(cause, pause);
+        engine.stalled(cause, pause);
     }
     Ok(())
 }
@@ -253,7 +256,7 @@ fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     let start = Instant::now();
     let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
     scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush))?;
-    engine.counters.stalled(StallCause::Flush, start.elapsed());
+    engine.stalled(StallCause::Flush, start.elapsed());
     Ok(())
 }
 

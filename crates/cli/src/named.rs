@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 44] = [
+const OPTIONS: [(&str, &str, Set); 45] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -120,6 +120,7 @@ const OPTIONS: [(&str, &str, Set); 44] = [
     }),
     ("groups.hot_bytes", BYTES, |o, v| put(&mut o.groups.hot_bytes, units::parse(v))),
     ("groups.heat_limit", "1 to 15", |o, v| put(&mut o.groups.heat_limit, number(v).map(Some))),
+    ("latency_sampling", "a number of operations", |o, v| put(&mut o.latency_sampling, number(v))),
     ("background", "a number of threads", |o, v| {
         put(&mut o.background, number(v).map(Background::Threads))
     }),

@@ -1,8 +1,9 @@
 //! Work, resources and problems of a database.
 
 use std::fmt;
+use std::time::Duration;
 
-use cleavedb::{JobFailure, Metrics, Totals, open_files};
+use cleavedb::{JobFailure, Metrics, OperationLatency, Totals, open_files};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 pub struct Vitals {
     /// Its work since it was created.
     pub totals: Written,
+    latencies: Vec<Latency>,
     memory: Memory,
     records: Records,
     window: Window,
@@ -33,6 +35,7 @@ impl Vitals {
     pub fn of(metrics: &Metrics) -> Self {
         Self {
             totals: metrics.totals.into(),
+            latencies: metrics.latencies.iter().map(Latency::of).collect(),
             memory: Memory::of(metrics),
             records: Records::of(metrics),
             window: Window::of(metrics),
@@ -76,6 +79,31 @@ impl Vitals {
         if self.dead_read > 0 {
             let dead = units::thousands(self.dead_read as f64);
             writeln!(f, "ranges skipped {dead} dead entries")?;
+        }
+        Ok(())
+    }
+
+    /// How long its operations took, if that was measured.
+    pub fn latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.latencies.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nlatencies: microseconds that a part of the operations took at most")?;
+        let titles = ["operation", "number", "half", "90%", "99%", "99.9%", "all"];
+        let line = |f: &mut fmt::Formatter<'_>, cells: [&str; 7]| {
+            let [name, number, times @ ..] = cells;
+            write!(f, "  {name:<12} {number:>12}")?;
+            times.into_iter().try_for_each(|time| write!(f, " {time:>10}"))?;
+            writeln!(f)
+        };
+        line(f, titles)?;
+        for Latency { operation, count, p50_us, p90_us, p99_us, p999_us, max_us, .. } in
+            &self.latencies
+        {
+            let count = units::thousands(*count as f64);
+            let times = [p50_us, p90_us, p99_us, p999_us, max_us].map(|us| format!("{us:.1}"));
+            let [p50, p90, p99, p999, max] = &times;
+            line(f, [operation, &count, p50, p90, p99, p999, max])?;
         }
         Ok(())
     }
@@ -218,6 +246,35 @@ impl Written {
             writeln!(f, "  writers waited {times} times for background work, {seconds:.3} s")?;
         }
         Ok(())
+    }
+}
+
+/// How long one operation took, in microseconds.
+#[derive(Serialize)]
+struct Latency {
+    operation: &'static str,
+    count: u64,
+    mean_us: f64,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+}
+
+impl Latency {
+    fn of(of: &OperationLatency) -> Self {
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        Self {
+            operation: of.operation.name(),
+            count: of.count(),
+            mean_us: us(of.mean()),
+            p50_us: us(of.quantile(0.5)),
+            p90_us: us(of.quantile(0.9)),
+            p99_us: us(of.quantile(0.99)),
+            p999_us: us(of.quantile(0.999)),
+            max_us: us(of.max()),
+        }
     }
 }
 

@@ -98,6 +98,11 @@ impl Builder {
         self.with(move |options| options.time = time)
     }
 
+    /// See [`Options::latency_sampling`].
+    pub fn latency_sampling(self, one_of: u32) -> Self {
+        self.with(move |options| options.latency_sampling = one_of)
+    }
+
     /// Adds a directory for some classes of files: see [`Options::volumes`].
     pub fn volume(self, volume: Volume) -> Self {
         self.with(move |options| options.volumes.push(volume))

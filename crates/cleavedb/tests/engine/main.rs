@@ -26,6 +26,7 @@ mod model;
 mod modelled;
 mod read_only;
 mod record_cache;
+mod prometheus;
 mod range_collection;
 mod range_sizes;
 mod regressions;

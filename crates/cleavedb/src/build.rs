@@ -18,6 +18,7 @@ use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
 use crate::engine::Engine;
+use crate::events::Events;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{Gate, Intent};
@@ -27,7 +28,8 @@ use crate::latency::Latencies;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
 use crate::metrics::Counters;
-use crate::options::Options;
+use crate::options::{Background, Options};
+use crate::pace::Pacer;
 use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
@@ -69,6 +71,9 @@ pub(crate) fn build(
     };
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
+    let waits = options.background != Background::Manual;
+    let reserve = full.reserve.clone();
+    let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
     let records = options.record_cache_bytes as u64;
     let records = (records > 0).then(|| RecordCache::new(records));
     let engine = Engine {
@@ -95,6 +100,8 @@ pub(crate) fn build(
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
+        pacer,
+        events: Events::new(options.listeners.clone()),
         latencies: Latencies::new(options.latency_sampling),
         totals_before: live.totals,
         salt,

@@ -6,7 +6,7 @@
 //! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
@@ -28,6 +28,7 @@ use cleavedb_values::groups::GroupFilters;
 use crate::catalog::Catalog;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
+use crate::events::{Event, Events};
 use crate::failures::{JobKind, TRIES};
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
@@ -38,6 +39,7 @@ use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::{Counters, StallCause};
 use crate::options::Options;
+use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
 use crate::state::ReadStates;
@@ -83,6 +85,10 @@ pub(crate) struct Engine {
     pub(crate) searches_left_out: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
+    /// Limits what jobs write.
+    pub(crate) pacer: Arc<Pacer>,
+    /// Who is told what happens.
+    pub(crate) events: Events,
     /// How long operations take, if that is measured.
     pub(crate) latencies: Option<Box<Latencies>>,
     /// What it did before this open.
@@ -105,6 +111,22 @@ impl Engine {
     #[inline]
     pub(crate) fn timer(&self, operation: Operation) -> Timer<'_> {
         Timer::of(&self.latencies, operation)
+    }
+
+    /// Runs `wait`, by which a writer waits for background work, and tells of it.
+    pub(crate) fn waiting<T>(&self, cause: StallCause, wait: impl FnOnce() -> T) -> T {
+        self.events.tell(Event::StallBegan { cause });
+        let start = Instant::now();
+        let waited = wait();
+        let took = start.elapsed();
+        self.stalled(cause, took);
+        self.events.tell(Event::StallEnded { cause, took });
+        waited
+    }
+
+    /// Tells that writes are refused, if a failure was the reason.
+    pub(crate) fn tell_refusal(&self) {
+        self.events.tell_refusal(self.poison.cause());
     }
 
     /// Counts a wait of a writer.
@@ -170,6 +192,17 @@ impl Engine {
         let name = Name::numbered(class.kind(), number);
         let failed = |e| Error::io("create a file", e).with("file", name).with_remedy();
         Ok((number, created.map_err(failed)?))
+    }
+
+    /// As [`Engine::create_file`], for a job that writes at this pace.
+    pub(crate) fn create_paced(
+        &self,
+        class: FileClass,
+        access: Access,
+        pace: Pace,
+    ) -> Result<(FileNumber, Arc<dyn File>)> {
+        let (number, file) = self.create_file(class, access)?;
+        Ok((number, self.pacer.over(file, pace)))
     }
 
     /// Allocates a file number.

@@ -291,6 +291,9 @@ pub struct Metrics {
     pub dead_read: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
+    /// Time that compactions and collections have waited, all together, for
+    /// [`crate::Options::background_bytes_per_second`].
+    pub paced: Duration,
     /// Time of background threads, by step.
     pub steps: Vec<(Step, Duration)>,
     /// Latencies of operations that occurred, if they are measured, since the open or since

@@ -19,6 +19,7 @@ use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
+use crate::events::EventListener;
 use crate::group_options::GroupOptions;
 use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
@@ -205,6 +206,14 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
+    /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
+    /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait, since
+    /// writers would: if flushes take nine tenths or more, the others still write a tenth. Less
+    /// than they need slows writers down. No job waits at a close, on a full disk, while space is
+    /// searched for, and under [`Background::Manual`]. Default: no limit; at least 64 KiB.
+    pub background_bytes_per_second: Option<u64>,
+    /// Are told what happens in the background. Default: none.
+    pub listeners: Vec<Arc<dyn EventListener>>,
     /// Of how many operations one is timed, for [`crate::Metrics::latencies`]: 1 for all, which
     /// costs about 100 ns each, 100 for about 1 ns each. Default: 0 for none.
     pub latency_sampling: u32,
@@ -264,6 +273,8 @@ impl Options {
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
+            background_bytes_per_second: None,
+            listeners: Vec::new(),
             latency_sampling: 0,
             groups: GroupOptions::default(),
             volumes: Vec::new(),

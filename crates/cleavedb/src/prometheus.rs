@@ -95,6 +95,8 @@ impl Metrics {
         for (step, time) in &self.steps {
             text.figure(&[("step", step.name())], time.as_secs_f64());
         }
+        text.begin("paced_seconds_total", "counter", "Waits of jobs for their limit.");
+        text.figure(&[], self.paced.as_secs_f64());
         text.begin("stalls_total", "counter", "Waits of writers for background work, by cause.");
         for stall in &self.stalls {
             text.figure(&[("cause", stall.cause.name())], stall.count);

@@ -1,6 +1,7 @@
 //! Collects the metrics from their sources.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
@@ -63,6 +64,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
+        paced: Duration::from_nanos(engine.pacer.paused.get()),
         steps: counters.steps(),
         latencies: latencies(engine, false),
         levels: levels(&live.version),

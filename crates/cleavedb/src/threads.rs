@@ -94,6 +94,7 @@ impl Threads {
     /// Tells all threads to stop, and waits for them.
     pub(crate) fn stop(&mut self, engine: &Engine) {
         engine.jobs.close();
+        engine.pacer.end();
         engine.commit.log.rouse();
         for handle in self.handles.drain(..) {
             // A panic in a job has poisoned the database already; the close goes on.
@@ -112,6 +113,7 @@ fn drain(engine: &Engine) {
             // a failure, which has poisoned the database, there is nothing to drain any more.
             Ok(false) if engine.commit.log.touch_ahead() => {}
             Ok(false) | Err(_) => {
+                engine.tell_refusal();
                 sort_ahead(engine);
                 idle += 1;
                 if idle <= IDLE_NAPS {
@@ -145,6 +147,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
                 // After the first failure of a write no job runs any more: waiting callers must get
                 // the error.
                 if engine.poison.check().is_err() {
+                    engine.tell_refusal();
                     engine.jobs.wake_waiters();
                 }
                 engine.jobs.wait_for_work(wakeups, IDLE_LOOK);

@@ -95,6 +95,8 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         accept_lost_window: base.accept_lost_window,
         expired_within: Duration::from_millis([0, 100, 100_000][rng.index(3)]),
         time: base.time.clone(),
+        background_bytes_per_second: [None, Some(1 << 20), Some(1 << 40)][rng.index(3)],
+        listeners: base.listeners.clone(),
         latency_sampling: [0, 1, 10][rng.index(3)],
         groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),

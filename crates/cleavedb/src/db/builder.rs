@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::Result;
 
 use super::Db;
+use crate::events::EventListener;
 use crate::options::{Durability, MinSeparated, Options, Preset};
 use crate::time::TimeSource;
 use crate::volume::Volume;
@@ -96,6 +97,11 @@ impl Builder {
     /// See [`Options::time`].
     pub fn time(self, time: Arc<dyn TimeSource>) -> Self {
         self.with(move |options| options.time = time)
+    }
+
+    /// Adds a listener: see [`Options::listeners`].
+    pub fn listener(self, listener: Arc<dyn EventListener>) -> Self {
+        self.with(move |options| options.listeners.push(listener))
     }
 
     /// See [`Options::latency_sampling`].

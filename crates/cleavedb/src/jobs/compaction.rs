@@ -23,6 +23,7 @@ use crate::full_disk::RoomTaken;
 use crate::job_state::{JobState, SHORT};
 use crate::manifest::Edit;
 use crate::options::Background;
+use crate::pace::Pace;
 use crate::range_tombstones;
 use crate::read_points::ReadPoints;
 use crate::space::{budget, reserve, sizes};
@@ -47,7 +48,8 @@ impl<'a> NewTables<'a> {
 
 impl TableFactory for NewTables<'_> {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
-        let (number, file) = self.engine.create_file(FileClass::of_level(level), self.access)?;
+        let (number, file) =
+            self.engine.create_paced(FileClass::of_level(level), self.access, Pace::Background)?;
         Ok((number, file, self.engine.tables.identity(number)))
     }
 }
@@ -69,6 +71,7 @@ pub(crate) struct Compact<'e> {
     job: Option<CompactionJob>,
     groups: Arc<GroupTable>,
     subcompactions: SubcompactionMode,
+    written: u64,
     /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
     room: (Option<Plan>, RoomTaken),
 }
@@ -113,7 +116,15 @@ impl<'e> Job<'e> for Compact<'e> {
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();
-        Ok(Some(Self { engine, compaction, job: Some(job), groups, subcompactions, room }))
+        Ok(Some(Self {
+            engine,
+            compaction,
+            job: Some(job),
+            groups,
+            subcompactions,
+            written: 0,
+            room,
+        }))
     }
 
     fn run(&mut self) -> Result<Self::Output> {
@@ -165,6 +176,7 @@ impl<'e> Job<'e> for Compact<'e> {
         if !moves {
             counters.compaction_read.add(stats.input_bytes);
             counters.compaction_written.add(stats.output_bytes);
+            self.written = stats.output_bytes;
         }
         Ok(created)
     }
@@ -190,6 +202,10 @@ impl<'e> Job<'e> for Compact<'e> {
             // And only then its room: what the inputs take is still in use before.
             drop(room);
         }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
     }
 
     fn about(&self) -> About {
@@ -230,6 +246,7 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     // the disk is full.
     let lacks = Err(no_room());
     super::ended(engine, JobKind::Compact, &lacks, |_| {});
+    super::tell_change(engine, JobKind::Compact, &lacks, None);
     lacks.map(|()| false)
 }
 

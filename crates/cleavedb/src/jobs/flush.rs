@@ -30,6 +30,7 @@ use crate::failures::JobKind;
 use crate::job_state::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::pace::Pace;
 use crate::read_points::ReadPoints;
 use crate::state::{MemSlot, Sealed};
 use crate::totals::Totals;
@@ -61,6 +62,7 @@ pub(crate) struct Flush<'e> {
     slot: Arc<MemSlot>,
     sealed: Sealed,
     start: Instant,
+    written: u64,
 }
 
 impl<'e> Job<'e> for Flush<'e> {
@@ -77,7 +79,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;
-        Ok(Some(Self { engine, slot, sealed, start: Instant::now() }))
+        Ok(Some(Self { engine, slot, sealed, start: Instant::now(), written: 0 }))
     }
 
     fn run(&mut self) -> Result<Flushed<'e>> {
@@ -91,10 +93,10 @@ impl<'e> Job<'e> for Flush<'e> {
         if self.leads_into_log() && !planted(Bug::LongValueUnsynced) {
             engine.commit.sync_to(sealed.end)?;
         }
-        let mut writer = RunWriter::new(engine, points.tombstones_applied());
+        let mut writer = RunWriter::new(engine, points.tombstones_applied(), Pace::Flush);
         writer.cut_like_level0(|| sample(&self.slot));
-        let files = NewFiles::new(engine, FileClass::Groups);
-        let hot_files = NewFiles::new(engine, FileClass::Hot);
+        let files = NewFiles::new(engine, FileClass::Groups, Pace::Flush);
+        let hot_files = NewFiles::new(engine, FileClass::Hot, Pace::Flush);
         let mut watch = StopWatch::start();
         let both = (&files as _, &hot_files as _);
         let written = separate::write_groups(engine, &self.slot, &points, both);
@@ -162,6 +164,7 @@ impl<'e> Job<'e> for Flush<'e> {
         super::open_ahead(engine, &version, &edit.index);
         engine.counters.flushes.add(1);
         engine.counters.flush_written.add(flush_written);
+        self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
         engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
@@ -176,6 +179,10 @@ impl<'e> Job<'e> for Flush<'e> {
             state.flushing = false;
             state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));
         }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
     }
 
     fn about(&self) -> About {

@@ -9,11 +9,13 @@ use cleavedb_storage::{Access, FileClass};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
+use crate::pace::Pace;
 use crate::space::sizes;
 
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
+    pace: Pace,
     /// See [`TableMeta::tombstones_applied`].
     tombstones_applied: SeqNo,
     table_bytes: u64,
@@ -27,9 +29,10 @@ pub(crate) struct RunWriter<'a> {
 
 impl<'a> RunWriter<'a> {
     /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
-    pub(crate) fn new(engine: &'a Engine, tombstones_applied: SeqNo) -> Self {
+    pub(crate) fn new(engine: &'a Engine, tombstones_applied: SeqNo, pace: Pace) -> Self {
         Self {
             engine,
+            pace,
             tombstones_applied,
             table_bytes: sizes::compaction_options(engine).table_end(),
             split_keys: Vec::new(),
@@ -72,7 +75,8 @@ impl<'a> RunWriter<'a> {
             Some(builder) => builder.add(entry),
             none => {
                 let engine = self.engine;
-                let (number, file) = engine.create_file(FileClass::Level0, Access::Random)?;
+                let (number, file) =
+                    engine.create_paced(FileClass::Level0, Access::Random, self.pace)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();

@@ -33,6 +33,7 @@ use crate::pace::Pacer;
 use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
+use crate::resources::Resources;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
@@ -75,7 +76,8 @@ pub(crate) fn build(
     let reserve = full.reserve.clone();
     let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
     let records = options.record_cache_bytes as u64;
-    let records = (records > 0).then(|| RecordCache::new(records));
+    let own = || (records > 0).then(|| RecordCache::new(records));
+    let records = options.resources.as_ref().map_or_else(own, Resources::record_cache);
     let engine = Engine {
         storage,
         database_id,

@@ -345,7 +345,8 @@ pub struct Metrics {
     /// [`Metrics::memory_limit`]; 0 as long as every value is separated and nothing is deleted, and
     /// in presets without hash groups.
     pub group_filter_memory: u64,
-    /// Memory of cached blocks, filters and block indexes.
+    /// Memory of cached blocks, filters and block indexes; with [`crate::Options::resources`] that
+    /// of all databases that share it, as in the fields of the record cache.
     pub cache_memory: u64,
     /// Block look-ups that hit the cache.
     pub cache_hits: u64,

@@ -19,8 +19,10 @@ use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
+use crate::crew::Crew;
 use crate::events::EventListener;
 use crate::group_options::GroupOptions;
+use crate::resources::Resources;
 use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
 
@@ -206,6 +208,10 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
+    /// Memory for caches, and threads, that other databases share; the memory in place of [`Options::cache_bytes`] and
+    /// [`Options::record_cache_bytes`], which stay unset then; it is no part of
+    /// [`Options::memory_bytes`]. Default: none, so that each database has caches of its own.
+    pub resources: Option<Resources>,
     /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
     /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait, since
     /// writers would: if flushes take nine tenths or more, the others still write a tenth. Less
@@ -238,6 +244,12 @@ const HOT_PART: u64 = 16;
 const HOT_MIN: u64 = 64 << 10;
 
 impl Options {
+    /// The threads that do the jobs of several databases, if this one is to be one of them.
+    pub(crate) fn crew(&self) -> Option<&Crew> {
+        let threads = matches!(self.background, Background::Threads(_));
+        self.resources.as_ref().filter(|_| threads)?.crew()
+    }
+
     /// The options of a preset.
     pub fn preset(preset: Preset) -> Self {
         let row = preset.row();
@@ -273,6 +285,7 @@ impl Options {
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
+            resources: None,
             background_bytes_per_second: None,
             listeners: Vec::new(),
             latency_sampling: 0,

@@ -285,7 +285,16 @@ mod tests {
     fn every_field_has_a_name() {
         let options = format!("{:#?}", Options::preset(Preset::HashKv));
         let fields = options.lines().filter_map(|line| line.trim().split_once(": "));
-        let elsewhere = ["preset", "layout", "groups", "partition", "volumes", "time", "listeners"];
+        let elsewhere = [
+            "preset",
+            "layout",
+            "groups",
+            "partition",
+            "volumes",
+            "time",
+            "listeners",
+            "resources",
+        ];
         for (field, _) in fields.filter(|(field, _)| !elsewhere.contains(field)) {
             let named = |name: &str| name.rsplit('.').next() == Some(field);
             assert!(OPTIONS.iter().any(|(name, _, _)| named(name)), "{field}");

@@ -18,6 +18,7 @@ pub mod full;
 pub mod brim;
 pub mod walk;
 pub mod session;
+pub mod sharing;
 pub mod expiry;
 pub mod copies;
 pub mod backups;

@@ -8,6 +8,7 @@ use cleavedb_base::Result;
 use super::Db;
 use crate::events::EventListener;
 use crate::options::{Durability, MinSeparated, Options, Preset};
+use crate::resources::Resources;
 use crate::time::TimeSource;
 use crate::volume::Volume;
 
@@ -87,6 +88,12 @@ impl Builder {
     /// Length from which on values leave the index, in bytes: see [`Options::min_separated`].
     pub fn min_separated(self, least: usize) -> Self {
         self.with(move |options| options.min_separated = MinSeparated::AtLeast(least))
+    }
+
+    /// See [`Options::resources`].
+    pub fn resources(self, resources: &Resources) -> Self {
+        let resources = resources.clone();
+        self.with(move |options| options.resources = Some(resources))
     }
 
     /// See [`Options::space_limit`].

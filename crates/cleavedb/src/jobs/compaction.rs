@@ -282,6 +282,8 @@ fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
     let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
     match engine.options.background {
         Background::Manual => SubcompactionMode::InTurn,
+        // The workers are those of other databases, too.
+        Background::Threads(_) if engine.options.crew().is_some() => SubcompactionMode::Never,
         Background::Threads(workers) if running < workers => SubcompactionMode::AtOnce,
         Background::Threads(_) => SubcompactionMode::Never,
     }

@@ -30,6 +30,12 @@ impl Options {
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
             (
+                self.resources.is_none()
+                    || (self.cache_bytes.is_none() && self.record_cache_bytes == 0),
+                "with resources the caches are shared; leave out cache_bytes and \
+                 record_cache_bytes, and give their memory to Resources::new",
+            ),
+            (
                 self.background_bytes_per_second.is_none_or(|rate| rate >= PACE_MIN),
                 "background_bytes_per_second must be at least 64 KiB, or jobs would hardly end; \
                  leave it out for no limit",

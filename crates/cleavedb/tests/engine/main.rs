@@ -32,6 +32,7 @@ mod prometheus;
 mod range_collection;
 mod range_sizes;
 mod regressions;
+mod resources;
 mod salvage;
 mod hot;
 mod min_separated;

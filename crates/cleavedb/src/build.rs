@@ -60,24 +60,13 @@ pub(crate) fn build(
     let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
-    let memtables = vec![memtable.clone()];
+    let state = state_of(&memtable, &live);
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let state = ReadState {
-        memtables,
-        version: live.version.clone(),
-        segments: Arc::new(SegmentSet::default()),
-        groups: live.groups.clone(),
-        tombstones: RangeTombstones::default(),
-        forgotten_upto: 0,
-    };
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
     let waits = options.background != Background::Manual;
     let reserve = full.reserve.clone();
     let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
-    let records = options.record_cache_bytes as u64;
-    let own = || (records > 0).then(|| RecordCache::new(records));
-    let records = options.resources.as_ref().map_or_else(own, Resources::record_cache);
     let engine = Engine {
         storage,
         database_id,
@@ -88,7 +77,7 @@ pub(crate) fn build(
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
-        records,
+        records: record_cache(&options),
         obsolete_files,
         hot,
         jobs,
@@ -118,6 +107,25 @@ pub(crate) fn build(
     hot_load::load(&engine, &live)?;
     catalog_load::load(&engine)?;
     Ok((engine, recovered.report))
+}
+
+/// The read state after an open, before its segments are open and its range tombstones known.
+fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
+    ReadState {
+        memtables: vec![memtable.clone()],
+        version: live.version.clone(),
+        segments: Arc::new(SegmentSet::default()),
+        groups: live.groups.clone(),
+        tombstones: RangeTombstones::default(),
+        forgotten_upto: 0,
+    }
+}
+
+/// The cache of records that `options` ask for, of its own or in shared memory.
+fn record_cache(options: &Options) -> Option<RecordCache> {
+    let bytes = options.record_cache_bytes as u64;
+    let own = || (bytes > 0).then(|| RecordCache::new(bytes));
+    options.resources.as_ref().map_or_else(own, Resources::record_cache)
 }
 
 /// Opens every value file of the table of value files for reading.

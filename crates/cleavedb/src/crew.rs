@@ -1,7 +1,7 @@
 //! Crew: threads that do the background jobs of several databases, in turn.
 //!
 //! A database joins with the first write of a session, and leaves at its close, which waits for
-//! its own jobs only. Whoever rings for a database has a thread look at it; a look that finds a
+//! its own jobs only. A ring for a database has a thread look at it; a look that finds a
 //! job is followed by one at the next database, so that none starves. A panic is caught here,
 //! after it has poisoned the database in whose job it happened.
 
@@ -59,7 +59,7 @@ pub(crate) trait Member: Send + Sync {
     /// Prepares a thread that begins in a class.
     fn prepare(&self, class: Class);
 
-    /// Called before a look if nobody has rung for so long.
+    /// Called before a look if there was no ring for this time.
     fn rested(&self, rest: Duration);
 
     /// Does one job of a class, if one is due.
@@ -229,7 +229,7 @@ fn run(shared: &Shared, class: Class) {
         let (id, member) = (seat.id, seat.member.clone());
         let next = &mut seat.next[class as usize];
         let rested = (next.rung == 0).then_some(next.rest);
-        // The other threads look only if somebody has rung.
+        // The other threads look only because of a ring.
         next.rest = rested.map_or(REST, |rest| (rest * 2).min(REST_MAX));
         (next.rung, next.at) = (next.rung.saturating_sub(1), Instant::now() + next.rest);
         seat.active += 1;

@@ -87,7 +87,7 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// Limits what jobs write.
     pub(crate) pacer: Arc<Pacer>,
-    /// Who is told what happens.
+    /// Its listeners, and what they are told.
     pub(crate) events: Events,
     /// How long operations take, if that is measured.
     pub(crate) latencies: Option<Box<Latencies>>,

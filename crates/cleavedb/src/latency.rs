@@ -74,7 +74,7 @@ pub struct OperationLatency {
     /// The operation.
     pub operation: Operation,
     histogram: Histogram<u64>,
-    /// One operation of so many was timed.
+    /// The number of operations of which one was timed.
     period: u64,
 }
 
@@ -133,7 +133,7 @@ struct Shard(Mutex<Histograms>);
 
 /// The latencies of a database.
 pub(crate) struct Latencies {
-    /// One of so many operations is timed.
+    /// The number of operations of which one is timed.
     period: u32,
     shards: [Shard; SHARDS as usize],
 }

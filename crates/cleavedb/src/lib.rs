@@ -81,7 +81,6 @@ mod cursor;
 mod range;
 mod view;
 mod stats;
-mod prometheus;
 mod range_size;
 mod check;
 mod replay;

@@ -1,5 +1,7 @@
 //! Counters and metrics of the database: bytes by cause, operations, and waits of writers.
 
+mod prometheus;
+
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};

@@ -208,9 +208,9 @@ pub struct Options {
     /// Tells the time by which values expire. Default: the clock of the system; an open database
     /// does not go back with it.
     pub time: Arc<dyn TimeSource>,
-    /// Memory for caches, and threads, that other databases share; the memory in place of [`Options::cache_bytes`] and
-    /// [`Options::record_cache_bytes`], which stay unset then; it is no part of
-    /// [`Options::memory_bytes`]. Default: none, so that each database has caches of its own.
+    /// Memory for caches, and threads, that other databases share. The memory stands in place of
+    /// [`Options::cache_bytes`] and [`Options::record_cache_bytes`], which stay unset then, and is
+    /// no part of [`Options::memory_bytes`]. Default: none, so that each database has its own.
     pub resources: Option<Resources>,
     /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
     /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait, since

@@ -20,7 +20,8 @@ use crate::metrics::Counter;
 /// Divisor of the rate for what compactions and collections may write whatever flushes do.
 const LEAST_PART: u64 = 10;
 
-/// How long a time without writes counts: a job that begins after a rest may write so much at once.
+/// How long a time without writes counts: a job that begins after a rest may write at once what the
+/// rate allows in this time.
 const BURST: Duration = Duration::from_millis(100);
 
 /// How long a job waits before it looks again whether it has to.
@@ -184,7 +185,7 @@ mod tests {
     const RATE: u64 = 10 << 20;
     const PIECE: u64 = 64 << 10;
 
-    /// Bytes that a job and flushes write in a minute, at so many bytes of flushes a second.
+    /// Bytes that a job and flushes write in a minute; `flushes` in a second by flushes.
     fn minute(flushes: u64) -> (u64, u64) {
         let (mut account, mut now) = (Account::default(), Duration::ZERO);
         let (mut background, mut flushed) = (0, 0);

@@ -167,7 +167,7 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
     }
 }
 
-/// Called when nobody has asked for work for so long.
+/// Called when there was no request for work for the time `rest`.
 fn rested(engine: &Engine, rest: Duration) {
     clear_pages(engine);
     if rest >= DELETES_REST && !reserve::is_full(engine) {

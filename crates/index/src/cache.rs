@@ -190,8 +190,8 @@ impl BlockCache {
         self
     }
 
-    /// Says whose filters and indexes are pinned, so that those who share the memory can have some
-    /// of them closed.
+    /// Says whose filters and indexes are pinned, so that the caches that share the memory can have
+    /// some of them closed.
     pub(crate) fn pins(&self, pins: Weak<dyn Pins>) {
         if let Some(own) = self.memory.sharing.lock().caches.get_mut(&self.number) {
             *own = Some(pins);

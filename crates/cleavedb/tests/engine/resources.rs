@@ -37,8 +37,7 @@ fn caches_of_ones_own_beside_shared_ones_are_refused() {
     }
 }
 
-/// Filters and indexes of all tables take more than the memory, and so does each database with those
-/// of the others before.
+/// Filters and indexes of all tables take more than the memory.
 #[test]
 fn many_databases_keep_the_bound_and_each_is_served() {
     const BUDGET: usize = 4 << 20;

@@ -8,8 +8,8 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
+use super::Metrics;
 use crate::latency::OperationLatency;
-use crate::metrics::Metrics;
 
 /// Upper bounds of the buckets of latencies, in nanoseconds: three for each power of ten.
 const BOUNDS: [u64; 24] = [

@@ -56,11 +56,11 @@ impl Resources {
         }
     }
 
-    /// The same, with threads that do the background jobs of all databases in turn, instead of
-    /// those of [`crate::Background::Threads`]: `workers` that compact and collect, at least one, as
-    /// many that flush, and one that removes files. Each database that is written has one thread
-    /// more, which drains its log. They are started with the first write of one, and end when no
-    /// clone of the resources and no database is left.
+    /// The same, with threads that do the background jobs of all databases in turn, in place of
+    /// those of [`crate::Background::Threads`]: `workers` that compact and collect, as many that
+    /// flush, and one that removes files. Each database that is written has one more, which drains
+    /// its log. They are started with the first write of one, and end when no clone of the
+    /// resources and no database is left. At least one worker; at most 256.
     pub fn with_threads(self, workers: usize) -> Self {
         Self { crew: Some(Own::new(Crew::new(workers.clamp(1, WORKERS_MAX)))), ..self }
     }

@@ -259,3 +259,62 @@ fn run(shared: &Shared, class: Class) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Has work as long as there is something left of what all share.
+    #[derive(Default)]
+    struct Busy {
+        left: Arc<AtomicU64>,
+        done: AtomicU64,
+        panics: bool,
+    }
+
+    impl Member for Busy {
+        fn prepare(&self, _: Class) {}
+
+        fn rested(&self, _: Duration) {}
+
+        fn look(&self, class: Class) -> Look {
+            let less = |left: u64| left.checked_sub(1);
+            let is_work = class == Class::Work
+                && self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok();
+            if !is_work {
+                return Look::Nothing;
+            }
+            self.done.fetch_add(1, Ordering::AcqRel);
+            thread::sleep(Duration::from_micros(100));
+            if self.panics {
+                std::panic::resume_unwind(Box::new("a job"));
+            }
+            Look::Done
+        }
+    }
+
+    #[test]
+    fn databases_that_always_have_work_take_turns_and_a_panic_ends_no_thread() {
+        let (crew, left) = (Crew::new(1), Arc::new(AtomicU64::new(0)));
+        let member = |panics| {
+            let done = AtomicU64::new(0);
+            let member = Arc::new(Busy { left: left.clone(), done, panics });
+            (crew.join(member.clone()).unwrap(), member)
+        };
+        let members = [member(false), member(true), member(false), member(false)];
+        left.store(400, Ordering::Release);
+        members.iter().for_each(|(bell, _)| bell.ring());
+        while left.load(Ordering::Acquire) > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let done = members.each_ref().map(|(_, member)| member.done.load(Ordering::Acquire));
+        // The one whose jobs panic is left alone for a while after each.
+        assert!([0, 2, 3].iter().all(|at| done[*at] > 100) && done[1] > 0, "{done:?}");
+        for (bell, member) in members {
+            bell.leave();
+            assert_eq!(Arc::strong_count(&member), 1, "no thread is at it any more");
+        }
+    }
+}

@@ -12,6 +12,8 @@ use serde::Serialize;
 pub struct Vitals {
     /// Its work since it was created.
     pub totals: Written,
+    /// Its work since this open.
+    session: Session,
     latencies: Vec<Latency>,
     memory: Memory,
     records: Records,
@@ -35,6 +37,7 @@ impl Vitals {
     pub fn of(metrics: &Metrics) -> Self {
         Self {
             totals: metrics.totals.into(),
+            session: Session::of(metrics),
             latencies: metrics.latencies.iter().map(Latency::of).collect(),
             memory: Memory::of(metrics),
             records: Records::of(metrics),
@@ -81,6 +84,22 @@ impl Vitals {
             writeln!(f, "ranges skipped {dead} dead entries")?;
         }
         Ok(())
+    }
+
+    /// What was done since this open, if anything was written.
+    pub fn session(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Session { writes, operations, written_bytes, stalls, .. } = self.session;
+        if writes == 0 {
+            return Ok(());
+        }
+        let count = |n: u64| units::thousands(n as f64);
+        let (operations, writes, stalls) = (count(operations), count(writes), count(stalls));
+        let bytes = units::bytes(written_bytes);
+        writeln!(
+            f,
+            "  since this open: {operations} operations in {writes} writes, {bytes} written, \
+             {stalls} waits of writers"
+        )
     }
 
     /// How long its operations took, if that was measured.
@@ -246,6 +265,31 @@ impl Written {
             writeln!(f, "  writers waited {times} times for background work, {seconds:.3} s")?;
         }
         Ok(())
+    }
+}
+
+/// Work since an open.
+#[derive(Serialize)]
+struct Session {
+    user_bytes: u64,
+    writes: u64,
+    operations: u64,
+    written_bytes: u64,
+    stalls: u64,
+    stall_seconds: f64,
+}
+
+impl Session {
+    fn of(metrics: &Metrics) -> Self {
+        let time: Duration = metrics.stalls.iter().map(|stall| stall.time).sum();
+        Self {
+            user_bytes: metrics.user_bytes,
+            writes: metrics.writes,
+            operations: metrics.operations,
+            written_bytes: metrics.written(),
+            stalls: metrics.stalls.iter().map(|stall| stall.count).sum(),
+            stall_seconds: time.as_secs_f64(),
+        }
     }
 }
 

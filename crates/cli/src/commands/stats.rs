@@ -330,6 +330,7 @@ impl fmt::Display for Stats {
         self.index(f)?;
         self.values(f)?;
         self.amplification(f)?;
+        self.vitals.session(f)?;
         self.vitals.latencies(f)?;
         self.vitals.problems(f)
     }

@@ -181,6 +181,7 @@ fn what_a_database_has_of_the_machine_is_shown() {
     assert!(text.contains("of at most 768 MiB") && text.contains("no log window before"), "{text}");
     let text = home.run_with(&["shell"], b"put b 2\nstats\n").text();
     assert!(text.contains("log window ") && text.contains("files open for reading"), "{text}");
+    assert!(text.contains("since this open: 1 operations in 1 writes, "), "{text}");
     let timed = ["--with", "latency_sampling=1", "shell"];
     let text = home.run_with(&timed, b"put b 2\nget b\nstats\n").text();
     let latencies = text.split("latencies: ").nth(1).unwrap();

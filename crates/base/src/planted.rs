@@ -266,6 +266,8 @@ pub enum Bug {
     HeatNeverDecays,
     /// The record cache finds a record by its key, whatever its version.
     CachedWithoutSeq,
+    /// Databases that share the memory of their caches find each other's blocks and records.
+    CachedWithoutDatabase,
     /// A handle that only reads takes no lock.
     ReaderTakesNoLock,
     /// The recovery of a handle that only reads removes files on the disk.

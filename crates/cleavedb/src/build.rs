@@ -18,19 +18,23 @@ use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
 use crate::engine::Engine;
+use crate::events::Events;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{Gate, Intent};
 use crate::hot_load;
 use crate::job_state::Jobs;
+use crate::latency::Latencies;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
 use crate::merge::Merges;
 use crate::metrics::Counters;
-use crate::options::Options;
+use crate::options::{Background, Options};
+use crate::pace::Pacer;
 use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
+use crate::resources::Resources;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
@@ -57,19 +61,13 @@ pub(crate) fn build(
     let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
-    let memtables = vec![memtable.clone()];
+    let state = state_of(&memtable, &live);
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let state = ReadState {
-        memtables,
-        version: live.version.clone(),
-        segments: Arc::new(SegmentSet::default()),
-        groups: live.groups.clone(),
-        tombstones: RangeTombstones::default(),
-        forgotten_upto: 0,
-    };
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
-    let records = Some(options.record_cache_bytes as u64).filter(|bytes| *bytes > 0);
+    let waits = options.background != Background::Manual;
+    let reserve = full.reserve.clone();
+    let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
     let engine = Engine {
         storage,
         database_id,
@@ -81,7 +79,7 @@ pub(crate) fn build(
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
-        records: records.map(RecordCache::new),
+        records: record_cache(&options),
         obsolete_files,
         hot,
         jobs,
@@ -95,6 +93,10 @@ pub(crate) fn build(
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
+        pacer,
+        events: Events::new(options.listeners.clone()),
+        latencies: Latencies::new(options.latency_sampling),
+        totals_before: live.totals,
         salt,
         dead_reads: DeadReads::default(),
         options,
@@ -107,6 +109,25 @@ pub(crate) fn build(
     hot_load::load(&engine, &live)?;
     catalog_load::load(&engine)?;
     Ok((engine, recovered.report))
+}
+
+/// The read state after an open, before its segments are open and its range tombstones known.
+fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
+    ReadState {
+        memtables: vec![memtable.clone()],
+        version: live.version.clone(),
+        segments: Arc::new(SegmentSet::default()),
+        groups: live.groups.clone(),
+        tombstones: RangeTombstones::default(),
+        forgotten_upto: 0,
+    }
+}
+
+/// The cache of records that `options` ask for, of its own or in shared memory.
+fn record_cache(options: &Options) -> Option<RecordCache> {
+    let bytes = options.record_cache_bytes as u64;
+    let own = || (bytes > 0).then(|| RecordCache::new(bytes));
+    options.resources.as_ref().map_or_else(own, Resources::record_cache)
 }
 
 /// Opens every value file of the table of value files for reading.

@@ -7,6 +7,7 @@
 
 mod moment;
 mod values;
+mod timed;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use cleavedb_values::groups::KeyDirectoryReader;
 use crate::bounds::{Bounds, successor};
 use crate::engine::Engine;
 use crate::item::Item;
+use crate::latency::Operation;
 use crate::pending_writes::PendingWrites;
 use crate::read;
 use crate::recent_writes::ReadSet;
@@ -220,13 +222,13 @@ impl Cursor {
     /// Moves to the next key. Returns whether there is one; if not, it is behind the last key.
     #[expect(clippy::should_implement_trait, reason = "one of two directions; it lends its key")]
     pub fn next(&mut self) -> Result<bool> {
-        self.moved(|cursor| cursor.go(Direction::Forward))
+        self.timed(Operation::Next, |cursor| cursor.go(Direction::Forward))
     }
 
     /// Moves to the previous key. Returns whether there is one; if not, it is in front of the first
     /// key.
     pub fn prev(&mut self) -> Result<bool> {
-        self.moved(|cursor| cursor.go(Direction::Backward))
+        self.timed(Operation::Next, |cursor| cursor.go(Direction::Backward))
     }
 
     /// Moves to the first key at or after `key`. Returns whether there is one; if not, it is behind
@@ -334,7 +336,7 @@ impl Cursor {
         if self.moment.held.is_some() && matches!(self.place, Place::Failed(_)) {
             self.place = Place::Start;
         }
-        self.moved(|cursor| {
+        self.timed(Operation::Seek, |cursor| {
             cursor.row.clear();
             cursor.ahead.turn(toward);
             cursor.edge = toward;

@@ -5,6 +5,7 @@ mod read_only;
 mod transactions;
 mod checkpoints;
 mod destruction;
+mod statistics;
 mod keyspace;
 #[cfg(test)]
 mod range_tombstone_tests;
@@ -16,6 +17,7 @@ mod range_work_tests;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -33,13 +35,13 @@ use crate::check::{self, CheckReport};
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
+use crate::events::Event;
 use crate::failures::JobKind;
 use crate::full_disk::{FullDisk, disk_of};
 use crate::gate::Intent;
 use crate::jobs::removal;
 use crate::limit::Limit;
 use crate::manifest::Edit;
-use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
 use crate::progress::Progress;
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
@@ -49,7 +51,7 @@ use crate::space::reserve;
 use crate::threads::Threads;
 use crate::transaction::Commits;
 use crate::write::{self, Terms};
-use crate::{bulk_load, maintenance, memtables, pressure, scheduler, session, stats};
+use crate::{bulk_load, events, maintenance, memtables, pressure, scheduler, session};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -125,15 +127,25 @@ impl Inner {
 
     /// Ends the session and stops; the second call does nothing. In a fork all calls do nothing.
     fn shut_down(&self) -> Result<()> {
+        self.engine.gate.check_own()?;
+        events::check_may_wait()?;
+        let Some(closed) = self.end() else { return Ok(()) };
+        let error = closed.clone().err();
+        self.engine.tell_refusal();
+        self.engine.events.tell(Event::Closed { error });
+        closed
+    }
+
+    /// The same; `None` if there is nothing to end any more.
+    fn end(&self) -> Option<Result<()>> {
         let engine = &self.engine;
-        engine.gate.check_own()?;
         // A concurrent close waits here.
         let mut threads = self.threads.lock();
         if self.begun.load(Ordering::Acquire) {
             session::remove_forgotten(engine);
         }
         if !engine.gate.close() {
-            return Ok(());
+            return None;
         }
         // Later writers find the log closed; the end of the log waits for earlier ones.
         let begun = {
@@ -144,7 +156,7 @@ impl Inner {
         if !begun {
             engine.jobs.close();
             engine.note_held();
-            return Ok(());
+            return Some(Ok(()));
         }
         if reserve::is_full(engine) {
             removal::purge(engine);
@@ -164,7 +176,7 @@ impl Inner {
         removal::purge(engine);
         let closed = flushed.and_then(|()| session::end_session(engine));
         engine.note_held();
-        closed
+        Some(closed)
     }
 }
 
@@ -253,6 +265,7 @@ impl Db {
         options: Options,
         (intent, new_id): (Intent, u64),
     ) -> Result<Self> {
+        let (start, _span) = (Instant::now(), tracing::info_span!("open").entered());
         options.validate()?;
         let options = options.within_memory();
         // Before the lock, whose file must not be left in a foreign directory.
@@ -288,6 +301,9 @@ impl Db {
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
         let reference = KeyspaceRef(engine.catalog.default.clone());
+        let RecoveryReport { operations: replayed, bytes_cut, .. } = report;
+        let took = start.elapsed();
+        engine.events.tell(Event::Opened { replayed, bytes_cut, took });
         let inner = Arc::new(Inner { engine, threads, begun, report });
         Ok(Self { default: Keyspace { inner, reference } })
     }
@@ -410,7 +426,7 @@ impl Db {
         let engine = self.open_engine()?;
         engine.check_open()?;
         match self.inner.begun.load(Ordering::Acquire) {
-            true => engine.commit.sync(),
+            true => engine.commit.sync().inspect_err(|_| engine.tell_refusal()),
             // What an open finds is already durable.
             false => Ok(()),
         }
@@ -426,22 +442,6 @@ impl Db {
     /// As [`Db::verify`]; through `progress` other threads see how far it has come, and stop it.
     pub fn verify_with(&self, progress: &Progress) -> Result<CheckReport> {
         check::check(self.open_engine()?, progress)
-    }
-
-    /// Content and counters of the database since it was opened, also after a close. In a fork of
-    /// the process that has opened it, all of them are 0.
-    pub fn metrics(&self) -> Metrics {
-        if !self.engine().gate.is_own() {
-            return Metrics::default();
-        }
-        stats::metrics(self.engine())
-    }
-
-    /// The directories of the database, its own first, and their content.
-    pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
-        let engine = self.engine();
-        engine.gate.check_held()?;
-        stats::directories(engine)
     }
 
     /// Flushes and closes. Acknowledged writes are safe whether or not this succeeds, as far as

@@ -6,6 +6,7 @@
 //! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
@@ -27,22 +28,26 @@ use cleavedb_values::groups::GroupFilters;
 use crate::catalog::Catalog;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
+use crate::events::{Event, Events};
 use crate::failures::{JobKind, TRIES};
 use crate::filter::JobFilter;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
+use crate::latency::{Latencies, Operation, Timer};
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::merge::Merges;
-use crate::metrics::Counters;
+use crate::metrics::{Counters, StallCause};
 use crate::options::Options;
+use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
 use crate::state::ReadStates;
 use crate::throttle::Throttle;
 use crate::time::Time;
+use crate::totals::Totals;
 
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
@@ -83,6 +88,14 @@ pub(crate) struct Engine {
     pub(crate) searches_left_out: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
+    /// Limits what jobs write.
+    pub(crate) pacer: Arc<Pacer>,
+    /// Its listeners, and what they are told.
+    pub(crate) events: Events,
+    /// How long operations take, if that is measured.
+    pub(crate) latencies: Option<Box<Latencies>>,
+    /// What it did before this open.
+    pub(crate) totals_before: Totals,
     /// A random number that differs at each open.
     pub(crate) salt: u64,
     pub(crate) dead_reads: DeadReads,
@@ -103,6 +116,73 @@ impl Engine {
         Some(JobFilter::new(filter, self.catalog.names()))
     }
 
+    /// Measures `operation` until the timer is dropped, if latencies are measured.
+    #[inline]
+    pub(crate) fn timer(&self, operation: Operation) -> Timer<'_> {
+        Timer::of(&self.latencies, operation)
+    }
+
+    /// Runs `wait`, by which a writer waits for background work, and tells of it.
+    pub(crate) fn waiting<T>(&self, cause: StallCause, wait: impl FnOnce() -> T) -> T {
+        self.events.tell(Event::StallBegan { cause });
+        let start = Instant::now();
+        let waited = wait();
+        let took = start.elapsed();
+        self.stalled(cause, took);
+        self.events.tell(Event::StallEnded { cause, took });
+        waited
+    }
+
+    /// Tells that writes are refused, if a failure was the reason.
+    pub(crate) fn tell_refusal(&self) {
+        self.events.tell_refusal(self.poison.cause());
+    }
+
+    /// Counts a wait of a writer.
+    pub(crate) fn stalled(&self, cause: StallCause, took: Duration) {
+        self.counters.stalled(cause, took);
+        Latencies::stalled(&self.latencies, took);
+    }
+
+    /// What it did since the open, with the bytes that were written to the manifest.
+    pub(crate) fn since_open(&self, manifest_written: u64) -> Totals {
+        let counters = &self.counters;
+        let blocks = self.tables.cache().stats();
+        let records = self.records.as_ref().map(RecordCache::stats).unwrap_or_default();
+        let stalls = counters.stalls();
+        let nanos: u128 = stalls.iter().map(|stall| stall.time.as_nanos()).sum();
+        Totals {
+            user_bytes: counters.user_bytes.get(),
+            writes: counters.writes.get(),
+            log_written: self.commit.log.written(),
+            flush_written: counters.flush_written.get(),
+            compaction_written: counters.compaction_written.get(),
+            collection_written: counters.collection_written.get(),
+            manifest_written,
+            flushes: counters.flushes.get(),
+            compactions: counters.compactions.get(),
+            collections: counters.collections.get(),
+            sessions: counters.sessions.get(),
+            operations: counters.operations.get(),
+            compaction_read: counters.compaction_read.get(),
+            collection_read: counters.collection_read.get(),
+            cache_hits: blocks.hits,
+            cache_misses: blocks.misses,
+            record_cache_hits: records.hits,
+            record_cache_misses: records.misses,
+            dead_read: counters.dead_read.get(),
+            stalls: stalls.iter().map(|stall| stall.count).sum(),
+            stall_nanos: u64::try_from(nanos).unwrap_or(u64::MAX),
+            bytes_punched: counters.bytes_punched.get(),
+            files_removed: counters.files_removed.get(),
+        }
+    }
+
+    /// What it did since it was created, for an edit of `manifest`.
+    pub(crate) fn totals(&self, manifest: &Manifest) -> Totals {
+        self.totals_before.then(self.since_open(manifest.written()))
+    }
+
     /// Values that expired up to this time should have given their space back by `now`; both are in
     /// milliseconds since 1970.
     pub(crate) fn long_before(&self, now: u64) -> u64 {
@@ -121,6 +201,17 @@ impl Engine {
         let name = Name::numbered(class.kind(), number);
         let failed = |e| Error::io("create a file", e).with("file", name).with_remedy();
         Ok((number, created.map_err(failed)?))
+    }
+
+    /// As [`Engine::create_file`], for a job that writes at this pace.
+    pub(crate) fn create_paced(
+        &self,
+        class: FileClass,
+        access: Access,
+        pace: Pace,
+    ) -> Result<(FileNumber, Arc<dyn File>)> {
+        let (number, file) = self.create_file(class, access)?;
+        Ok((number, self.pacer.over(file, pace)))
     }
 
     /// Allocates a file number.

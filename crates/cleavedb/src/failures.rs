@@ -23,9 +23,10 @@ pub(crate) const TRIES: u64 = 3;
 /// requested, and waiting writers get an error at once.
 const TIMELESS: bool = cfg!(feature = "checked");
 
-/// Kinds of jobs, in the order in which they are picked.
+/// Kinds of background jobs, in the order in which they are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum JobKind {
+#[non_exhaustive]
+pub enum JobKind {
     /// Write the oldest full MemTable to level 0.
     Flush,
     /// Create the next log file ahead.
@@ -67,8 +68,8 @@ impl JobKind {
         matches!(self, Self::Compact | Self::Collect)
     }
 
-    /// Name in metrics.
-    pub(crate) fn name(self) -> &'static str {
+    /// Name in metrics and events.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
             Self::PreallocateLog => "log file ahead",

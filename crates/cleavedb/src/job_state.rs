@@ -1,7 +1,7 @@
 //! The background work under way, and how threads wake each other when it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -13,6 +13,7 @@ use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogFile;
 use cleavedb_values::GroupId;
 
+use crate::crew::Bell;
 use crate::failures::{Failure, Failures, JobKind};
 use crate::poison::Poison;
 use crate::survivors::Survivors;
@@ -194,6 +195,8 @@ pub(crate) struct Jobs {
     work: Condvar,
     /// Signalled when a job has ended.
     pub(crate) progress: Condvar,
+    /// Rings for the threads that this database shares with others.
+    pub(crate) bell: OnceLock<Bell>,
     closing: AtomicBool,
     /// The flag that short jobs get instead of `closing`; never set.
     going_on: AtomicBool,
@@ -238,8 +241,16 @@ impl Jobs {
         state.wakeups += 1;
         let wakeups = state.wakeups;
         drop(state);
-        self.work.notify_all();
+        self.call_threads();
         wakeups
+    }
+
+    /// Has threads look for work.
+    fn call_threads(&self) {
+        self.work.notify_all();
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
     }
 
     /// Number of requests for work so far. A thread must read it before it looks for work.
@@ -349,7 +360,7 @@ impl Jobs {
             }
         }
         drop(state);
-        self.work.notify_all();
+        self.call_threads();
         self.progress.notify_all();
     }
 }

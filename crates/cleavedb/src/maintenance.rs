@@ -19,7 +19,7 @@ use crate::jobs::{Begin, compaction, removal};
 use crate::limit::{flushed_max, moved_beyond};
 use crate::space::{reserve, sizes};
 use crate::state::MemSlot;
-use crate::{log_files, memtables, scheduler};
+use crate::{events, log_files, memtables, scheduler};
 
 /// How many times a flush that a caller waits for is tried on a full disk.
 const FLUSHES_MAX: usize = 8;
@@ -32,6 +32,7 @@ pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
 
 /// Flushes what was committed before the call, and the MemTable in use if it `rotates`.
 fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> {
+    events::check_may_wait()?;
     let newest = {
         let mut append = engine.commit.append();
         if rotates(&append) {
@@ -45,6 +46,7 @@ fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> 
 /// Flushes what was committed before the call, and has the log go on in a new file: no byte of the
 /// files before is needed to replay it.
 pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<()> {
+    events::check_may_wait()?;
     let newest = {
         let mut append = engine.commit.open_append()?;
         // In this order: the MemTable ends in the new file, where the replay head will be.

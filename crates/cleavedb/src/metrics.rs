@@ -1,11 +1,14 @@
 //! Counters and metrics of the database: bytes by cause, operations, and waits of writers.
 
+mod prometheus;
+
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_hot::store::HotStats;
 use cleavedb_storage::FileClass;
 
+use crate::latency::OperationLatency;
 use crate::totals::Totals;
 
 /// A counter that is only ever added to.
@@ -107,6 +110,8 @@ impl StopWatch {
 pub(crate) struct Counters {
     pub(crate) user_bytes: Counter,
     pub(crate) writes: Counter,
+    pub(crate) operations: Counter,
+    pub(crate) sessions: Counter,
     pub(crate) flushes: Counter,
     pub(crate) flush_written: Counter,
     pub(crate) compactions: Counter,
@@ -233,6 +238,8 @@ pub struct Metrics {
     pub user_bytes: u64,
     /// Write calls.
     pub writes: u64,
+    /// Operations of write calls: puts, deletes, deletes of ranges.
+    pub operations: u64,
     /// Bytes written to log files.
     pub log_written: u64,
     /// Bytes written by flushes.
@@ -286,8 +293,14 @@ pub struct Metrics {
     pub dead_read: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
+    /// Time that compactions and collections have waited, all together, for
+    /// [`crate::Options::background_bytes_per_second`].
+    pub paced: Duration,
     /// Time of background threads, by step.
     pub steps: Vec<(Step, Duration)>,
+    /// Latencies of operations that occurred, if they are measured, since the open or since
+    /// [`crate::Db::take_latencies`].
+    pub latencies: Vec<OperationLatency>,
     /// Levels of the index.
     pub levels: Vec<LevelMetrics>,
     /// Log files and segments.
@@ -334,7 +347,8 @@ pub struct Metrics {
     /// [`Metrics::memory_limit`]; 0 as long as every value is separated and nothing is deleted, and
     /// in presets without hash groups.
     pub group_filter_memory: u64,
-    /// Memory of cached blocks, filters and block indexes.
+    /// Memory of cached blocks, filters and block indexes; with [`crate::Options::resources`] that
+    /// of all databases that share it, as in the fields of the record cache.
     pub cache_memory: u64,
     /// Block look-ups that hit the cache.
     pub cache_hits: u64,

@@ -19,9 +19,12 @@ use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
+use crate::crew::Crew;
+use crate::events::EventListener;
 use crate::filter::Filter;
 use crate::group_options::GroupOptions;
 use crate::merge::MergeOperators;
+use crate::resources::Resources;
 use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
 
@@ -219,6 +222,21 @@ pub struct Options {
     /// What merges do to values, by the names of operators. Default: those of
     /// [`crate::Operand::add`], [`crate::Operand::append`] and [`crate::Operand::max`].
     pub merge_operators: MergeOperators,
+    /// Memory for caches, and threads, that other databases share. The memory stands in place of
+    /// [`Options::cache_bytes`] and [`Options::record_cache_bytes`], which stay unset then, and is
+    /// no part of [`Options::memory_bytes`]. Default: none, so that each database has its own.
+    pub resources: Option<Resources>,
+    /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
+    /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait, since
+    /// writers would: if flushes take nine tenths or more, the others still write a tenth. Less
+    /// than they need slows writers down. No job waits at a close, on a full disk, while space is
+    /// searched for, and under [`Background::Manual`]. Default: no limit; at least 64 KiB.
+    pub background_bytes_per_second: Option<u64>,
+    /// Are told what happens in the background. Default: none.
+    pub listeners: Vec<Arc<dyn EventListener>>,
+    /// Of how many operations one is timed, for [`crate::Metrics::latencies`]: 1 for all, which
+    /// costs about 100 ns each, 100 for about 1 ns each. Default: 0 for none.
+    pub latency_sampling: u32,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories besides the database's own, and the classes placed there. Existing ones need not
@@ -240,6 +258,12 @@ const HOT_PART: u64 = 16;
 const HOT_MIN: u64 = 64 << 10;
 
 impl Options {
+    /// The threads that do the jobs of several databases, if this one is to be one of them.
+    pub(crate) fn crew(&self) -> Option<&Crew> {
+        let threads = matches!(self.background, Background::Threads(_));
+        self.resources.as_ref().filter(|_| threads)?.crew()
+    }
+
     /// The options of a preset.
     pub fn preset(preset: Preset) -> Self {
         let row = preset.row();
@@ -277,6 +301,10 @@ impl Options {
             time: Arc::new(SystemClock),
             filter: None,
             merge_operators: MergeOperators::default(),
+            resources: None,
+            background_bytes_per_second: None,
+            listeners: Vec::new(),
+            latency_sampling: 0,
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

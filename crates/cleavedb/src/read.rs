@@ -21,6 +21,7 @@ use cleavedb_values::groups::KeyDirectoryReader;
 use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::job_state::Jobs;
+use crate::latency::Operation;
 use crate::memtables;
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
@@ -179,6 +180,7 @@ pub(crate) fn get_with_expiry(
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
     }
+    let _timer = engine.timer(Operation::Get);
     get_encoded(engine, EncodedKey::new(keyspace, key).as_bytes(), snapshot, Heats::Yes)
 }
 
@@ -362,6 +364,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     (keyspace, keys): (KeyspaceId, &[K]),
     snapshot: ReadPoint,
 ) -> Vec<Result<Option<Bytes>>> {
+    let _timer = engine.timer(Operation::MultiGet);
     let at = (snapshot.seq, || snapshot.time);
     // Loaded after the snapshot, so it has every file that the snapshot's entries name.
     let state = engine.state.load_full();

@@ -25,7 +25,7 @@ use crate::maintenance::ignore_no_space;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::space::{budget, reserve};
-use crate::{maintenance, pressure, scheduler};
+use crate::{events, maintenance, pressure, scheduler};
 
 /// After a search that found nothing, the next one begins after `SEARCH_REST` times its duration,
 /// or once one in `DELETED` entries has been deleted.
@@ -43,10 +43,9 @@ pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<(
     if !is_out_of_space(engine, limit, need) {
         return Ok(());
     }
-    let start = Instant::now();
-    let found = search(engine, limit, need);
-    engine.counters.stalled(StallCause::Space, start.elapsed());
-    found
+    events::check_may_wait()?;
+    let _rush = engine.pacer.rush();
+    engine.waiting(StallCause::Space, || search(engine, limit, need))
 }
 
 pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
@@ -180,6 +179,8 @@ pub(crate) fn make_room_on_disk(
     {
         return Err(error);
     }
+    events::check_may_wait()?;
+    let _rush = engine.pacer.rush();
     match need(ops) {
         // Several attempts, since jobs may take the room before the deletes do.
         Need::Deletes if attempts <= ATTEMPTS => {

@@ -28,6 +28,7 @@ use crate::directories::Directories;
 use crate::manifest::{Current, LiveFiles, Manifest, Session, Stored, VolumeIdentity};
 use crate::options::Options;
 use crate::replay::{RecoveryReport, Replay, Replayed};
+use crate::resources::Resources;
 use crate::state::MemSlot;
 use crate::value_files::initial;
 
@@ -160,8 +161,8 @@ fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
 }
 
 fn block_cache(options: &Options) -> Arc<BlockCache> {
-    let cache = BlockCache::new(options.cache() as u64);
-    let cache = cache.pinning(options.open_tables() as u64);
+    let own = || BlockCache::new(options.cache() as u64).pinning(options.open_tables() as u64);
+    let cache = options.resources.as_ref().map_or_else(own, Resources::block_cache);
     Arc::new(cache.reading_ahead(options.read_ahead_bytes))
 }
 

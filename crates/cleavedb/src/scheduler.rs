@@ -17,8 +17,8 @@ use crate::jobs::log_preallocation::Preallocate;
 use crate::jobs::{Begin, Job, compaction, perform, removal};
 use crate::options::Background;
 use crate::panic_guard::PanicGuard;
-use crate::pressure;
 use crate::space::reserve;
+use crate::{events, pressure};
 
 /// Number of looks in a row that must find nothing to do, of all threads or of a caller that does
 /// jobs itself, with no job ending between them, before a waiting caller gets the error that it is
@@ -79,9 +79,11 @@ pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
 fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     let _guard = PanicGuard(engine);
     let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
-    if frees && reserve::is_full(engine) {
+    let full = frees && reserve::is_full(engine);
+    if full {
         removal::purge(engine);
     }
+    let _rush = full.then(|| engine.pacer.rush());
     match kind {
         JobKind::Flush => {
             // A split that holds up flushes goes first, in this thread: the others may be busy for
@@ -210,6 +212,7 @@ pub(crate) fn wait_idle(engine: &Engine) -> Result<()> {
 /// Like [`wait_idle`], but only for as long as `wanted` holds: while others write there may always
 /// be a job.
 pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
+    events::check_may_wait()?;
     engine.jobs.lock().failures.forgive();
     if engine.options.background == Background::Manual {
         while wanted() && run_one(engine, &JobKind::ALL)? {}

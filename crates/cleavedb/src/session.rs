@@ -28,7 +28,6 @@ use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::space::{reserve, sizes};
-use crate::stats::since_open;
 use crate::write::{self, SEQS_RESERVED, Terms};
 use crate::{log_files, value_files};
 
@@ -73,6 +72,7 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
         let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     }
     began?;
+    engine.counters.sessions.add(1);
     // The last process may have died before the edit that drops them.
     value_files::drop_dead_files(engine, &mut manifest)
 }
@@ -329,7 +329,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
         next_file: Some(manifest.next_number()),
         seq_limit: Some(append.last_seq() + 1),
         session: Some(None),
-        totals: Some(manifest.live().totals.then(since_open(engine, manifest.written()))),
+        totals: Some(engine.totals(&manifest)),
         ..Edit::default()
     };
     engine.commit_edit(&mut manifest, &edit)?;

@@ -1,6 +1,7 @@
 //! Collects the metrics from their sources.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
@@ -10,31 +11,14 @@ use cleavedb_values::{GroupId, RecordCache};
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
 use crate::job_state::JobState;
+use crate::latency::OperationLatency;
 use crate::manifest::LiveFiles;
 use crate::metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics,
 };
 use crate::state::ReadState;
-use crate::totals::Totals;
 use crate::value_files;
 use crate::victims;
-
-/// Counters since the open, with the bytes that were written to the manifest.
-pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
-    let counters = &engine.counters;
-    Totals {
-        user_bytes: counters.user_bytes.get(),
-        writes: counters.writes.get(),
-        log_written: engine.commit.log.written(),
-        flush_written: counters.flush_written.get(),
-        compaction_written: counters.compaction_written.get(),
-        collection_written: counters.collection_written.get(),
-        manifest_written,
-        flushes: counters.flushes.get(),
-        compactions: counters.compactions.get(),
-        collections: counters.collections.get(),
-    }
-}
 
 /// Content and counters of the database.
 pub(crate) fn metrics(engine: &Engine) -> Metrics {
@@ -43,21 +27,17 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         (manifest.live().clone(), manifest.written())
     };
     let counters = &engine.counters;
-    let now = since_open(engine, manifest_written);
-    let totals = match engine.gate.check_open() {
-        Ok(()) => live.totals.then(now),
-        // The edit of the close includes them.
-        Err(_) => live.totals,
-    };
+    let now = engine.since_open(manifest_written);
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
     let segments = engine.options.groups.segments();
     let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
     let (reserve_used, reserve_bytes) = shared.unwrap_or_default();
     let state = engine.state.load();
     Metrics {
-        totals,
+        totals: engine.totals_before.then(now),
         user_bytes: now.user_bytes,
         writes: now.writes,
+        operations: now.operations,
         log_written: now.log_written,
         flush_written: now.flush_written,
         compaction_written: now.compaction_written,
@@ -84,7 +64,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
+        paced: Duration::from_nanos(engine.pacer.paused.get()),
         steps: counters.steps(),
+        latencies: latencies(engine, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(engine, &live),
         live_bytes: live.owned(),
@@ -116,6 +98,11 @@ fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
         dead_bytes: sum(|extent| extent.separated.saturating_sub(extent.live)),
         stats,
     })
+}
+
+/// Latencies so far; forgotten then if `reset`.
+pub(crate) fn latencies(engine: &Engine, reset: bool) -> Vec<OperationLatency> {
+    engine.latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
 }
 
 /// Memory figures, and the hits of the caches.

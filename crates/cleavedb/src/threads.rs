@@ -5,6 +5,8 @@
 //! since removal is mostly pauses (`disk/gentle.rs` of storage), and dead files must not wait
 //! behind flushes, of which one may always be due, until the disk is full. The others compact and
 //! collect, and punch the ranges that they collected before they go on.
+//!
+//! Databases may share all but the first one ([`crate::crew`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use cleavedb_base::sync::thread::JoinHandle;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
+use crate::crew::{Class, Look, Member, REST, REST_MAX};
 use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -32,12 +35,6 @@ const IDLE_NAPS: u32 = if cfg!(feature = "checked") { 2 } else { 200 };
 
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
-/// How long a thread without work sleeps without a request for work: a reader that releases files
-/// or a snapshot makes none. The sleep doubles each time, up to `IDLE_LOOK_MAX`.
-const IDLE_LOOK: Duration = Duration::from_millis(100);
-
-const IDLE_LOOK_MAX: Duration = Duration::from_secs(60);
-
 /// How long there must have been no request for work before deletes in memory are flushed, since
 /// the entries that they hide may take any number of bytes. In a store that is in use they are
 /// flushed with their MemTable.
@@ -46,6 +43,8 @@ const DELETES_REST: Duration = Duration::from_secs(1);
 /// The kinds of jobs of the thread that flushes, and of the threads that compact, the preferred
 /// first.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::PreallocateLog];
+
+const REMOVER: [JobKind; 1] = [JobKind::Remove];
 
 const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
 
@@ -60,13 +59,9 @@ type Body = (&'static str, fn(&Engine));
 const BODIES: [Body; 4] = [
     ("cleave-drain", drain),
     ("cleave-flush", |engine| work(engine, &FLUSHER)),
-    ("cleave-remove", |engine| work(engine, &[JobKind::Remove])),
+    ("cleave-remove", |engine| work(engine, &REMOVER)),
     ("cleave-work", |engine| {
-        // Under a checker, which draws the schedule, all threads run on one thread of the system,
-        // so its niceness stays.
-        if !cfg!(feature = "checked") {
-            niceness::stand_back(WORKER_NICENESS);
-        }
+        stand_back();
         work(engine, &WORKER);
     }),
 ];
@@ -83,10 +78,18 @@ impl Threads {
     pub(crate) fn start(&mut self, engine: &Arc<Engine>) -> Result<()> {
         let Background::Threads(workers) = engine.options.background else { return Ok(()) };
         let last = BODIES.len() - 1;
-        for at in self.handles.len()..last.saturating_add(workers) {
+        let crew = engine.options.crew();
+        let all = if crew.is_some() { 1 } else { last.saturating_add(workers) };
+        for at in self.handles.len()..all {
             let ((name, body), engine) = (BODIES[at.min(last)], engine.clone());
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || body(&engine));
             self.handles.push(spawned.map_err(|e| Error::io("start a background thread", e))?);
+        }
+        if let Some(crew) = crew
+            && engine.jobs.bell.get().is_none()
+        {
+            // Only one thread begins or ends a session at a time.
+            let _ = engine.jobs.bell.set(crew.join(engine.clone())?);
         }
         Ok(())
     }
@@ -94,10 +97,14 @@ impl Threads {
     /// Tells all threads to stop, and waits for them.
     pub(crate) fn stop(&mut self, engine: &Engine) {
         engine.jobs.close();
+        engine.pacer.end();
         engine.commit.log.rouse();
         for handle in self.handles.drain(..) {
             // A panic in a job has poisoned the database already; the close goes on.
             let _ = handle.join();
+        }
+        if let Some(bell) = engine.jobs.bell.get() {
+            bell.leave();
         }
     }
 }
@@ -112,6 +119,7 @@ fn drain(engine: &Engine) {
             // a failure, which has poisoned the database, there is nothing to drain any more.
             Ok(false) if engine.commit.log.touch_ahead() => {}
             Ok(false) | Err(_) => {
+                engine.tell_refusal();
                 sort_ahead(engine);
                 idle += 1;
                 if idle <= IDLE_NAPS {
@@ -128,28 +136,79 @@ fn drain(engine: &Engine) {
 
 fn work(engine: &Engine, kinds: &[JobKind]) {
     let _guard = PanicGuard(engine);
-    let mut pause = IDLE_LOOK;
+    let mut pause = REST;
     while !engine.jobs.closing() {
         let wakeups = engine.jobs.wakeups();
-        match scheduler::run_one(engine, kinds) {
-            Ok(false) if engine.jobs.wait_for_work(wakeups, pause) => {
-                clear_pages(engine);
-                if pause >= DELETES_REST && !reserve::is_full(engine) {
-                    memtables::rotate_deletes(engine, MANY / 2);
-                    memtables::rotate_expired(engine);
-                }
-                pause = (pause * 2).min(IDLE_LOOK_MAX);
+        match look(engine, kinds) {
+            Look::Nothing if engine.jobs.wait_for_work(wakeups, pause) => {
+                rested(engine, pause);
+                pause = (pause * 2).min(REST_MAX);
             }
-            Ok(_) => pause = IDLE_LOOK,
-            Err(_) => {
-                // After the first failure of a write no job runs any more: waiting callers must get
-                // the error.
-                if engine.poison.check().is_err() {
-                    engine.jobs.wake_waiters();
-                }
-                engine.jobs.wait_for_work(wakeups, IDLE_LOOK);
-            }
+            Look::Nothing | Look::Done => pause = REST,
+            Look::Failed => _ = engine.jobs.wait_for_work(wakeups, REST),
         }
+    }
+}
+
+/// Does one job of the given kinds, if one is due.
+fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
+    match scheduler::run_one(engine, kinds) {
+        Ok(true) => Look::Done,
+        Ok(false) => Look::Nothing,
+        Err(_) => {
+            // After the first failure of a write no job runs any more: waiting callers must get
+            // the error.
+            if engine.poison.check().is_err() {
+                engine.tell_refusal();
+                engine.jobs.wake_waiters();
+            }
+            Look::Failed
+        }
+    }
+}
+
+/// Called when there was no request for work for the time `rest`.
+fn rested(engine: &Engine, rest: Duration) {
+    clear_pages(engine);
+    if rest >= DELETES_REST && !reserve::is_full(engine) {
+        memtables::rotate_deletes(engine, MANY / 2);
+        memtables::rotate_expired(engine);
+    }
+}
+
+/// Lets the worker threads stand back: a writer needs a flush sooner than a compaction. Under a
+/// checker, which draws the schedule, all threads run on one thread of the system, so its niceness
+/// stays.
+fn stand_back() {
+    if !cfg!(feature = "checked") {
+        niceness::stand_back(WORKER_NICENESS);
+    }
+}
+
+impl Member for Engine {
+    fn prepare(&self, class: Class) {
+        if class == Class::Work {
+            stand_back();
+        }
+    }
+
+    fn rested(&self, rest: Duration) {
+        rested(self, rest);
+    }
+
+    fn look(&self, class: Class) -> Look {
+        let _guard = PanicGuard(self);
+        if self.jobs.closing() {
+            return Look::Nothing;
+        }
+        look(
+            self,
+            match class {
+                Class::Flush => &FLUSHER,
+                Class::Remove => &REMOVER,
+                Class::Work => &WORKER,
+            },
+        )
     }
 }
 

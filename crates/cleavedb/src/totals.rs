@@ -1,32 +1,76 @@
-//! What a database did since it was created, as its manifest keeps it from close to close.
+//! What a database did since it was created, as its manifest keeps it from open to open.
 
 use cleavedb_base::Result;
 use cleavedb_base::codec::{Cursor, put_varint};
 
-/// What a database did since it was created: all sessions that ended with a close, and the one
-/// under way. What a process did that died is not in it. All sizes are in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+/// Declares [`Totals`], and the order of its fields in the encoding: new ones stand at the end.
+macro_rules! totals {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// What a database did since it was created: all sessions, and the one under way. Of a
+        /// session whose process died the work since its last flush is not in it. Sizes are in
+        /// bytes.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Totals {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl Totals {
+            /// In the order of the encoding.
+            fn fields(&mut self) -> Vec<&mut u64> {
+                vec![$(&mut self.$field,)*]
+            }
+        }
+    };
+}
+
+totals! {
     /// Keys and values that users wrote.
-    pub user_bytes: u64,
+    user_bytes,
     /// Write calls.
-    pub writes: u64,
+    writes,
     /// Bytes written to log files.
-    pub log_written: u64,
+    log_written,
     /// Bytes written by flushes.
-    pub flush_written: u64,
+    flush_written,
     /// Bytes written by compaction.
-    pub compaction_written: u64,
+    compaction_written,
     /// Bytes written by collection.
-    pub collection_written: u64,
+    collection_written,
     /// Bytes written to the manifest.
-    pub manifest_written: u64,
+    manifest_written,
     /// Flushes done.
-    pub flushes: u64,
+    flushes,
     /// Compactions that rewrote data.
-    pub compactions: u64,
+    compactions,
     /// Collections done.
-    pub collections: u64,
+    collections,
+    /// Sessions: opens after which something was written.
+    sessions,
+    /// Operations of write calls: puts, deletes, deletes of ranges.
+    operations,
+    /// Bytes read by compaction.
+    compaction_read,
+    /// Bytes read by collection.
+    collection_read,
+    /// Block look-ups that hit the cache.
+    cache_hits,
+    /// Block look-ups that read a file.
+    cache_misses,
+    /// Look-ups of separated values that hit the record cache.
+    record_cache_hits,
+    /// Look-ups of separated values that read a file or the log window, with a record cache.
+    record_cache_misses,
+    /// Dead entries that ranges skipped.
+    dead_read,
+    /// Waits of writers for background work.
+    stalls,
+    /// Their time, in nanoseconds.
+    stall_nanos,
+    /// Bytes of dead extents that were punched.
+    bytes_punched,
+    /// Files removed.
+    files_removed,
 }
 
 impl Totals {
@@ -47,22 +91,6 @@ impl Totals {
         }
     }
 
-    /// In the order of the encoding.
-    fn fields(&mut self) -> [&mut u64; 10] {
-        [
-            &mut self.user_bytes,
-            &mut self.writes,
-            &mut self.log_written,
-            &mut self.flush_written,
-            &mut self.compaction_written,
-            &mut self.collection_written,
-            &mut self.manifest_written,
-            &mut self.flushes,
-            &mut self.compactions,
-            &mut self.collections,
-        ]
-    }
-
     /// This and then `next`.
     pub(crate) fn then(mut self, mut next: Self) -> Self {
         for (sum, more) in self.fields().into_iter().zip(next.fields()) {
@@ -72,15 +100,54 @@ impl Totals {
         self
     }
 
+    /// The encoding: the number of fields, and each as a varint.
     pub(crate) fn encode(mut self, out: &mut Vec<u8>) {
-        self.fields().into_iter().for_each(|field| put_varint(out, *field));
+        let fields = self.fields();
+        put_varint(out, fields.len() as u64);
+        fields.into_iter().for_each(|field| put_varint(out, *field));
     }
 
+    /// Reads the encoding of any version: fields that it does not have are 0, and those that this
+    /// version does not know are passed over, since they are for information only.
     pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let count = cursor.varint()?;
         let mut totals = Self::default();
-        for field in totals.fields() {
-            *field = cursor.varint()?;
+        let mut fields = totals.fields().into_iter();
+        // The cursor ends, with an error, before a senseless count does.
+        for _ in 0..count {
+            let value = cursor.varint()?;
+            if let Some(field) = fields.next() {
+                *field = value;
+            }
         }
         Ok(totals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(bytes: &[u8]) -> Result<Totals> {
+        Totals::decode(&mut Cursor::new(bytes, "totals"))
+    }
+
+    #[test]
+    fn totals_of_other_versions_are_read() {
+        let mut totals = Totals::default();
+        (1..).zip(totals.fields()).for_each(|(value, field)| *field = value << 20);
+        let mut bytes = Vec::new();
+        totals.encode(&mut bytes);
+        assert_eq!(decode(&bytes).unwrap(), totals);
+        let known = bytes[0];
+        bytes[0] += 1;
+        assert!(decode(&bytes).is_err(), "a field is missing");
+        put_varint(&mut bytes, 7);
+        assert_eq!(decode(&bytes).unwrap(), totals, "a field of a newer version");
+        bytes[0] = known - 1;
+        let older = Totals { files_removed: 0, ..totals };
+        assert_eq!(decode(&bytes).unwrap(), older);
+        let large = Totals { user_bytes: u64::MAX, ..totals };
+        assert_eq!(large.then(totals).user_bytes, u64::MAX);
     }
 }

@@ -16,6 +16,7 @@ use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::removal;
+use crate::latency::Operation;
 use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
@@ -23,7 +24,7 @@ use crate::options::{Background, Durability};
 use crate::range_deletes::RangeDeletes;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
-use crate::{log_files, memtables, pressure, reclaim, scheduler};
+use crate::{events, log_files, memtables, pressure, reclaim, scheduler};
 
 /// What a commit depends on, besides its operations.
 #[derive(Clone, Copy, Default)]
@@ -109,6 +110,8 @@ pub(crate) fn write(
     terms: Terms<'_>,
 ) -> Result<()> {
     engine.gate.check_open()?;
+    let synced = durability == Durability::Sync;
+    let _timer = engine.timer(if synced { Operation::SyncedWrite } else { Operation::Write });
     slow_down(engine, ops, bytes)?;
     if let Some(limit) = &engine.limit {
         make_room_for_long(engine, limit, ops)?;
@@ -116,10 +119,12 @@ pub(crate) fn write(
     let mut attempts = 0;
     while let Err(e) = commit_batch(engine, ops, durability, terms) {
         attempts += 1;
+        engine.tell_refusal();
         reclaim::make_room_on_disk(engine, ops, attempts, e)?;
     }
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
+    engine.counters.operations.add(ops.len() as u64);
     Ok(())
 }
 
@@ -135,14 +140,13 @@ fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
 #[cold]
 fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
     if let Some(cause) = engine.throttle.stop() {
+        events::check_may_wait()?;
         // Deletes pass: they ask for their space when they begin a log file. Whether they pass is
         // asked again after the wait, which may show that the disk is full.
         let has_room = || engine.limit.is_some() || reserve::is_full(engine);
         let passes = || has_room() && need(ops) == Need::Deletes;
         if !budget::lacks_space(engine) {
-            let start = Instant::now();
-            let waited = wait_for_background(engine);
-            engine.counters.stalled(cause, start.elapsed());
+            let waited = engine.waiting(cause, || wait_for_background(engine));
             // Below a space limit a search may still find space.
             let searches = engine.limit.is_some() && !passes();
             waited.or_else(|e| match e.kind() {
@@ -161,7 +165,7 @@ fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<(
         && let Some((cause, pause)) = engine.throttle.pause(bytes, Instant::now())
     {
         thread::sleep(pause);
-        engine.counters.stalled(cause, pause);
+        engine.stalled(cause, pause);
     }
     Ok(())
 }
@@ -251,15 +255,14 @@ fn make_room(
 
 /// Waits until there may be room for `ops`.
 fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
+    events::check_may_wait()?;
     if let Some(limit) = engine.limit.as_ref().filter(|_| is_stopped_by_limit(engine, ops)) {
         pressure::update_pressure(engine);
         return reclaim::find_space(engine, limit, need(ops));
     }
-    let start = Instant::now();
     let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
-    scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush))?;
-    engine.counters.stalled(StallCause::Flush, start.elapsed());
-    Ok(())
+    let flushed = || scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush));
+    engine.waiting(StallCause::Flush, flushed)
 }
 
 /// Waits a while for the end of a bulk load that is being published.
@@ -298,7 +301,7 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u6
             return allocated;
         }
         // Space that no reader holds any more is given back first.
-        if !removal::purge(engine) && !engine.full.lends(need(ops), len) {
+        if !removal::purge_under_locks(engine) && !engine.full.lends(need(ops), len) {
             return allocated;
         }
     }
@@ -392,7 +395,7 @@ pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
 #[cold]
 pub(crate) fn check_disk_now(engine: &Engine) -> Result<()> {
     // Space that no reader holds any more is given back first.
-    removal::purge(engine);
+    removal::purge_under_locks(engine);
     reserve::keep_reserve(engine);
     if !engine.full.is_short() {
         return Ok(());

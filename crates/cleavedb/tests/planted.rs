@@ -35,6 +35,7 @@ use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
+use cleavedb_testkit::sharing::databases_share_caches;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
@@ -369,6 +370,12 @@ fn model_in_partitions(seed: u64) -> Result<(), String> {
 /// The same with caches of records.
 fn model_with_record_caches(seed: u64) -> Result<(), String> {
     model_of(&Setup::record_caches(), seed)
+}
+
+/// Databases that share the memory of their caches.
+fn shared_caches(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    databases_share_caches(&designs[seed as usize % designs.len()])
 }
 
 /// The same where writes delete ranges.
@@ -724,6 +731,7 @@ caught! {
     a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
+    a_cached_record_of_another_database: CachedWithoutDatabase by shared_caches;
     a_window_that_keeps_what_was_deleted: WindowKept by collected_ranges;
     a_manifest_that_keeps_what_was_deleted: OldEditsKept by collected_ranges;
     dead_marks_that_are_overlooked: DeadMarksOverlooked by collected_deletes;

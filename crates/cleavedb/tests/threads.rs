@@ -9,7 +9,7 @@ use std::os::unix::fs::chown;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cleavedb::{Background, Db, ErrorKind, Options, Preset};
+use cleavedb::{Background, Db, ErrorKind, Options, Preset, Resources};
 use cleavedb_testkit::child::in_a_child;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Uid, set_thread_uid};
@@ -126,6 +126,41 @@ fn processor_seconds() -> f64 {
     fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }
 
+/// Fifty stores of one process had 250 threads.
+#[test]
+fn stores_that_share_threads_have_one_each_and_a_few_together() {
+    in_a_child("stores_that_share_threads_have_one_each_and_a_few_together", || {
+        const STORES: u64 = 50;
+        let before = threads();
+        let dir = tempfile::tempdir().unwrap();
+        let resources = Resources::new(8 << 20, 1 << 20).with_threads(2);
+        let open = |i: u64| {
+            let shared = Options { resources: Some(resources.clone()), ..options(Preset::KtStore) };
+            Db::open(dir.path().join(i.to_string()), shared).unwrap()
+        };
+        let dbs: Vec<Db> = (0..STORES).map(open).collect();
+        assert_eq!(threads(), before, "none before the first write");
+        for db in &dbs {
+            db.put(b"key", [7; 1000]).unwrap();
+            db.flush().unwrap();
+        }
+        // Two that flush, two that compact and collect, one that removes files.
+        assert_eq!(threads(), before + STORES + 5);
+        assert!((0..LOOKS_MAX).any(|_| wakes_of_a_look() <= WAKES_MAX), "they come to rest");
+        for db in dbs {
+            assert_eq!(db.get(b"key").unwrap().unwrap(), vec![7; 1000]);
+            db.close().unwrap();
+        }
+        assert_eq!(threads(), before + 5);
+        drop(resources);
+        let gone = (0..100).any(|_| {
+            sleep(Duration::from_millis(100));
+            threads() == before
+        });
+        assert!(gone, "they go with the last clone of the resources");
+    });
+}
+
 /// For a run by hand: what `CLEAVEDB_STORES` unused stores with one record each cost.
 #[test]
 #[ignore = "prints what many stores cost, for a run by hand"]
@@ -135,7 +170,11 @@ fn what_many_stores_cost() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(8192), maximum: hard }).unwrap();
     for preset in Preset::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let open = |i: usize| Db::open(dir.path().join(i.to_string()), options(preset)).unwrap();
+        // Threads and caches of their own, or shared ones.
+        let shares = std::env::var("CLEAVEDB_SHARED").is_ok();
+        let resources = shares.then(|| Resources::new(64 << 20, 0).with_threads(2));
+        let options = Options { resources, ..options(preset) };
+        let open = |i: usize| Db::open(dir.path().join(i.to_string()), options.clone()).unwrap();
         let resident = || number("/proc/self/status", "VmRSS:") / 1024;
         let before = resident();
         let dbs: Vec<Db> = (0..stores).map(open).collect();

@@ -222,7 +222,11 @@ pub enum Command {
         within: Within,
     },
     /// Show levels, value files, live and dead bytes, and amplification
-    Stats,
+    Stats {
+        /// In the text format of Prometheus, with the path as label `db`; not with --json
+        #[arg(long)]
+        prometheus: bool,
+    },
     /// Read and check everything: checksums, order, that every pointer leads to its record
     Check,
     /// Save everything readable in a damaged database into a new one, and report what is lost

@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 44] = [
+const OPTIONS: [(&str, &str, Set); 46] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -120,6 +120,10 @@ const OPTIONS: [(&str, &str, Set); 44] = [
     }),
     ("groups.hot_bytes", BYTES, |o, v| put(&mut o.groups.hot_bytes, units::parse(v))),
     ("groups.heat_limit", "1 to 15", |o, v| put(&mut o.groups.heat_limit, number(v).map(Some))),
+    ("background_bytes_per_second", BYTES, |o, v| {
+        put(&mut o.background_bytes_per_second, units::parse(v).map(Some))
+    }),
+    ("latency_sampling", "a number of operations", |o, v| put(&mut o.latency_sampling, number(v))),
     ("background", "a number of threads", |o, v| {
         put(&mut o.background, number(v).map(Background::Threads))
     }),
@@ -281,7 +285,16 @@ mod tests {
     fn every_field_has_a_name() {
         let options = format!("{:#?}", Options::preset(Preset::HashKv));
         let fields = options.lines().filter_map(|line| line.trim().split_once(": "));
-        let elsewhere = ["preset", "layout", "groups", "partition", "volumes", "time"];
+        let elsewhere = [
+            "preset",
+            "layout",
+            "groups",
+            "partition",
+            "volumes",
+            "time",
+            "listeners",
+            "resources",
+        ];
         for (field, _) in fields.filter(|(field, _)| !elsewhere.contains(field)) {
             let named = |name: &str| name.rsplit('.').next() == Some(field);
             assert!(OPTIONS.iter().any(|(name, _, _)| named(name)), "{field}");

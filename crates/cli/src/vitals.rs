@@ -1,8 +1,9 @@
 //! Work, resources and problems of a database.
 
 use std::fmt;
+use std::time::Duration;
 
-use cleavedb::{JobFailure, Metrics, Totals, open_files};
+use cleavedb::{JobFailure, Metrics, OperationLatency, Totals, open_files};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -11,6 +12,9 @@ use serde::Serialize;
 pub struct Vitals {
     /// Its work since it was created.
     pub totals: Written,
+    /// Its work since this open.
+    session: Session,
+    latencies: Vec<Latency>,
     memory: Memory,
     records: Records,
     window: Window,
@@ -33,6 +37,8 @@ impl Vitals {
     pub fn of(metrics: &Metrics) -> Self {
         Self {
             totals: metrics.totals.into(),
+            session: Session::of(metrics),
+            latencies: metrics.latencies.iter().map(Latency::of).collect(),
             memory: Memory::of(metrics),
             records: Records::of(metrics),
             window: Window::of(metrics),
@@ -80,6 +86,47 @@ impl Vitals {
         Ok(())
     }
 
+    /// What was done since this open, if anything was written.
+    pub fn session(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Session { writes, operations, written_bytes, stalls, .. } = self.session;
+        if writes == 0 {
+            return Ok(());
+        }
+        let count = |n: u64| units::thousands(n as f64);
+        let (operations, writes, stalls) = (count(operations), count(writes), count(stalls));
+        let bytes = units::bytes(written_bytes);
+        writeln!(
+            f,
+            "  since this open: {operations} operations in {writes} writes, {bytes} written, \
+             {stalls} waits of writers"
+        )
+    }
+
+    /// How long its operations took, if that was measured.
+    pub fn latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.latencies.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nlatencies: microseconds that a part of the operations took at most")?;
+        let titles = ["operation", "number", "half", "90%", "99%", "99.9%", "all"];
+        let line = |f: &mut fmt::Formatter<'_>, cells: [&str; 7]| {
+            let [name, number, times @ ..] = cells;
+            write!(f, "  {name:<12} {number:>12}")?;
+            times.into_iter().try_for_each(|time| write!(f, " {time:>10}"))?;
+            writeln!(f)
+        };
+        line(f, titles)?;
+        for Latency { operation, count, p50_us, p90_us, p99_us, p999_us, max_us, .. } in
+            &self.latencies
+        {
+            let count = units::thousands(*count as f64);
+            let times = [p50_us, p90_us, p99_us, p999_us, max_us].map(|us| format!("{us:.1}"));
+            let [p50, p90, p99, p999, max] = &times;
+            line(f, [operation, &count, p50, p90, p99, p999, max])?;
+        }
+        Ok(())
+    }
+
     /// Its problems.
     pub fn problems(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(cause) = &self.poisoned {
@@ -98,7 +145,7 @@ impl Vitals {
     }
 }
 
-/// Bytes written since a database was created.
+/// Bytes written, and what else was done, since a database was created.
 #[derive(Serialize)]
 pub struct Written {
     user_bytes: u64,
@@ -112,6 +159,19 @@ pub struct Written {
     flushes: u64,
     compactions: u64,
     collections: u64,
+    sessions: u64,
+    operations: u64,
+    compaction_read: u64,
+    collection_read: u64,
+    cache_hits: u64,
+    cache_misses: u64,
+    record_cache_hits: u64,
+    record_cache_misses: u64,
+    dead_read: u64,
+    stalls: u64,
+    stall_seconds: f64,
+    bytes_punched: u64,
+    files_removed: u64,
     /// Unknown before anything was written.
     write_amplification: Option<f64>,
 }
@@ -130,6 +190,19 @@ impl From<Totals> for Written {
             flushes: from.flushes,
             compactions: from.compactions,
             collections: from.collections,
+            sessions: from.sessions,
+            operations: from.operations,
+            compaction_read: from.compaction_read,
+            collection_read: from.collection_read,
+            cache_hits: from.cache_hits,
+            cache_misses: from.cache_misses,
+            record_cache_hits: from.record_cache_hits,
+            record_cache_misses: from.record_cache_misses,
+            dead_read: from.dead_read,
+            stalls: from.stalls,
+            stall_seconds: from.stall_nanos as f64 / 1e9,
+            bytes_punched: from.bytes_punched,
+            files_removed: from.files_removed,
             write_amplification: (from.user_bytes > 0).then(|| from.write_amplification()),
         }
     }
@@ -155,8 +228,97 @@ impl fmt::Display for Written {
             size(compaction),
             size(collection)
         )?;
-        let since = "since it was created, without sessions that a crash ended";
-        writeln!(f, "                {since}")
+        let since = "since it was created; of a session that a crash ended, up to its last flush";
+        writeln!(f, "                {since}")?;
+        self.history(f)
+    }
+}
+
+impl Written {
+    /// Counts of what was done, of the same time.
+    fn history(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: u64| units::thousands(n as f64);
+        writeln!(f, "\nhistory: what was done since then")?;
+        writeln!(
+            f,
+            "  {} sessions that wrote; {} operations in {} writes",
+            count(self.sessions),
+            count(self.operations),
+            count(self.writes)
+        )?;
+        writeln!(
+            f,
+            "  {} flushes, {} compactions, {} collections; {} files removed",
+            count(self.flushes),
+            count(self.compactions),
+            count(self.collections),
+            count(self.files_removed)
+        )?;
+        writeln!(
+            f,
+            "  block look-ups: {} in the cache, {} in files",
+            count(self.cache_hits),
+            count(self.cache_misses)
+        )?;
+        if self.stalls > 0 {
+            let (times, seconds) = (count(self.stalls), self.stall_seconds);
+            writeln!(f, "  writers waited {times} times for background work, {seconds:.3} s")?;
+        }
+        Ok(())
+    }
+}
+
+/// Work since an open.
+#[derive(Serialize)]
+struct Session {
+    user_bytes: u64,
+    writes: u64,
+    operations: u64,
+    written_bytes: u64,
+    stalls: u64,
+    stall_seconds: f64,
+}
+
+impl Session {
+    fn of(metrics: &Metrics) -> Self {
+        let time: Duration = metrics.stalls.iter().map(|stall| stall.time).sum();
+        Self {
+            user_bytes: metrics.user_bytes,
+            writes: metrics.writes,
+            operations: metrics.operations,
+            written_bytes: metrics.written(),
+            stalls: metrics.stalls.iter().map(|stall| stall.count).sum(),
+            stall_seconds: time.as_secs_f64(),
+        }
+    }
+}
+
+/// How long one operation took, in microseconds.
+#[derive(Serialize)]
+struct Latency {
+    operation: &'static str,
+    count: u64,
+    mean_us: f64,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+}
+
+impl Latency {
+    fn of(of: &OperationLatency) -> Self {
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        Self {
+            operation: of.operation.name(),
+            count: of.count(),
+            mean_us: us(of.mean()),
+            p50_us: us(of.quantile(0.5)),
+            p90_us: us(of.quantile(0.9)),
+            p99_us: us(of.quantile(0.99)),
+            p999_us: us(of.quantile(0.999)),
+            max_us: us(of.max()),
+        }
     }
 }
 

@@ -5,18 +5,19 @@
 //! is closed, and reopened by its next reader. Current readers keep it.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use cleavedb_base::Result;
 use cleavedb_base::clock::Clock;
 use cleavedb_base::sync::real::{ArcSwapOption, AtomicBool, AtomicU64, Guard, Mutex, Ordering};
 
+use crate::cache::{BlockCache, Pins};
 use crate::table::Table;
 
 /// The tables of one database that are open.
 pub(crate) struct OpenTables {
-    /// Most bytes of their filters and indexes; a single table may exceed it.
-    most: u64,
+    /// Says how many bytes their filters and indexes may take; a single table may exceed it.
+    cache: Arc<BlockCache>,
     open: Mutex<Open>,
 }
 
@@ -65,10 +66,36 @@ impl Seat {
     }
 }
 
+impl Open {
+    /// Takes tables out that were not read lately, until the others take at most `most` bytes or
+    /// one is left. They close when they are dropped, without the lock.
+    fn close_beyond(&mut self, most: u64) -> Vec<Arc<Table>> {
+        let mut closed = Vec::new();
+        while self.bytes > most && self.seats.len() > 1 {
+            let oldest = self.seats.take(|seat| seat.used.swap(false, Ordering::Relaxed));
+            let Some(table) = oldest.and_then(|seat| seat.table.swap(None)) else { break };
+            self.bytes -= table.pinned();
+            closed.push(table);
+        }
+        closed
+    }
+}
+
+impl Pins for OpenTables {
+    fn shrink_to(&self, most: u64) {
+        let closed = self.open.lock().close_beyond(most);
+        drop(closed);
+    }
+}
+
 impl OpenTables {
-    /// Tables whose filters and indexes take at most `most` bytes.
-    pub(crate) fn new(most: u64) -> Self {
-        Self { most, open: Mutex::default() }
+    /// Tables whose blocks, filters and indexes lie in `cache`.
+    pub(crate) fn new(cache: Arc<BlockCache>) -> Arc<Self> {
+        let open = Mutex::default();
+        let tables = Arc::new(Self { cache, open });
+        let pins: Weak<dyn Pins> = Arc::<Self>::downgrade(&tables);
+        tables.cache.pins(pins);
+        tables
     }
 
     /// Opens a table in `seat`, and closes others until the bound holds.
@@ -90,15 +117,12 @@ impl OpenTables {
         seat.number.store(all.last, Ordering::Relaxed);
         let number = all.last;
         all.seats.insert(number, seat.clone());
-        let mut closed = Vec::new();
-        while all.bytes > self.most && all.seats.len() > 1 {
-            // The new one may be evicted too; the caller can still read it.
-            let oldest = all.seats.take(|seat| seat.used.swap(false, Ordering::Relaxed));
-            let Some(table) = oldest.and_then(|seat| seat.table.swap(None)) else { break };
-            all.bytes -= table.pinned();
-            closed.push(table);
-        }
+        // The new one may be evicted too; the caller can still read it.
+        let most = self.cache.pinned_max(all.bytes);
+        let closed = all.close_beyond(most);
         drop(all);
+        drop(closed);
+        self.cache.shrink_others();
         Ok(TableRef(Guard::from_inner(Some(table))))
     }
 
@@ -107,7 +131,7 @@ impl OpenTables {
     pub(crate) fn has_room(&self) -> bool {
         let open = self.open.lock();
         let mean = open.bytes / open.seats.len().max(1) as u64;
-        open.bytes + mean <= self.most
+        open.bytes + mean <= self.cache.pinned_max(open.bytes)
     }
 
     /// Closes the table in `seat` for good.

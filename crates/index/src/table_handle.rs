@@ -28,7 +28,7 @@ pub struct TableStore {
     storage: Arc<dyn Storage>,
     database_id: u64,
     cache: Arc<BlockCache>,
-    open_tables: OpenTables,
+    open_tables: Arc<OpenTables>,
     obsolete_files: Arc<ObsoleteFiles>,
 }
 
@@ -41,7 +41,7 @@ impl TableStore {
         cache: Arc<BlockCache>,
         obsolete_files: Arc<ObsoleteFiles>,
     ) -> Self {
-        let open_tables = OpenTables::new(cache.pinned_max());
+        let open_tables = OpenTables::new(cache.clone());
         Self { storage, database_id, cache, open_tables, obsolete_files }
     }
 

@@ -97,6 +97,10 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         time: base.time.clone(),
         filter: None,
         merge_operators: base.merge_operators.clone(),
+        resources: base.resources.clone(),
+        background_bytes_per_second: [None, Some(64 << 20), Some(1 << 40)][rng.index(3)],
+        listeners: base.listeners.clone(),
+        latency_sampling: [0, 1, 10][rng.index(3)],
         groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),
         background: match rng.below(4) {

@@ -25,6 +25,6 @@ pub use groups::{GroupEdit, GroupTable};
 pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, ValueLayout};
 pub use owned_record::OwnedRecord;
 pub use partition::{GroupId, Partition};
-pub use record_cache::{RecordCache, RecordCacheStats};
+pub use record_cache::{RecordCache, RecordCacheStats, RecordMemory};
 pub use set::SegmentSet;
 pub use value_files::{ValueFileEdit, ValueFileMeta, ValueFiles};

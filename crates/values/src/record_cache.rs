@@ -8,12 +8,14 @@
 //! depends on the calls alone (invariant 14).
 
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::SeqNo;
 use cleavedb_base::look_ups::LookUps;
 use cleavedb_base::number_hasher::NumberHasher;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::real::{AtomicU64, Ordering};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
@@ -65,15 +67,16 @@ pub struct RecordCacheStats {
     pub bytes: u64,
 }
 
-/// Cache of whole records.
-pub struct RecordCache {
+/// The memory of a cache of records, or of the caches of several databases that share it.
+pub struct RecordMemory {
     records: Records,
     longest: usize,
-    look_ups: LookUps,
+    /// Caches that have shared it so far.
+    shared: AtomicU64,
 }
 
-impl RecordCache {
-    /// A cache that takes `budget` bytes in all.
+impl RecordMemory {
+    /// Memory of `budget` bytes in all.
     pub fn new(budget: u64) -> Self {
         // The greatest power of two that leaves every shard its least capacity.
         let shards = 1 << (budget / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).ilog2();
@@ -87,13 +90,45 @@ impl RecordCache {
         let (hasher, lifecycle) = (BuildHasherDefault::default(), DefaultLifecycle::default());
         let records = Records::with_options(options, RecordBytes, hasher, lifecycle);
         let longest = (budget / RECORD_PART) as usize;
-        Self { records, longest, look_ups: LookUps::default() }
+        Self { records, longest, shared: AtomicU64::new(0) }
+    }
+
+    /// Memory of cached records, in bytes.
+    pub fn used(&self) -> u64 {
+        self.records.weight()
+    }
+}
+
+/// Cache of whole records of one database.
+pub struct RecordCache {
+    memory: Arc<RecordMemory>,
+    /// Turns hashes of keys into those of this cache, one to one: equal keys of two databases that
+    /// share the memory never have equal hashes, and of different keys the record tells. 0 in
+    /// memory of its own.
+    salt: u64,
+    look_ups: LookUps,
+}
+
+impl RecordCache {
+    /// A cache that takes `budget` bytes in all.
+    pub fn new(budget: u64) -> Self {
+        let memory = Arc::new(RecordMemory::new(budget));
+        Self { memory, salt: 0, look_ups: LookUps::default() }
+    }
+
+    /// A cache in the memory that others have, too: it finds only what it has cached itself.
+    pub fn sharing(memory: &Arc<RecordMemory>) -> Self {
+        let number = memory.shared.fetch_add(1, Ordering::Relaxed) + 1;
+        // An odd factor keeps them different.
+        let salt = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let salt = if planted(Bug::CachedWithoutDatabase) { 0 } else { salt };
+        Self { memory: Arc::clone(memory), salt, look_ups: LookUps::default() }
     }
 
     /// The value of (`encoded_key`, `seq`), where `hash` is the hash of the key, if it is cached.
     #[inline]
     pub fn get(&self, encoded_key: &[u8], hash: u64, seq: SeqNo) -> Option<Bytes> {
-        let found = self.records.get(&version(hash, seq));
+        let found = self.memory.records.get(&version(hash ^ self.salt, seq));
         let found = found.filter(|record| record.is_of(encoded_key));
         self.look_ups.count(hash, found.is_some());
         found.map(OwnedRecord::into_value)
@@ -103,25 +138,25 @@ impl RecordCache {
     /// next.
     #[inline]
     pub fn peek(&self, encoded_key: &[u8], hash: u64, seq: SeqNo) -> Option<Bytes> {
-        let found = self.records.peek(&version(hash, seq));
+        let found = self.memory.records.peek(&version(hash ^ self.salt, seq));
         found.filter(|record| record.is_of(encoded_key)).map(OwnedRecord::into_value)
     }
 
     /// Caches the record of a key with this hash and of this number, unless it is too long.
     #[inline]
     pub fn insert(&self, hash: u64, seq: SeqNo, record: &OwnedRecord) {
-        if record.len() <= self.longest {
-            self.records.insert(version(hash, seq), record.clone());
+        if record.len() <= self.memory.longest {
+            self.memory.records.insert(version(hash ^ self.salt, seq), record.clone());
         }
     }
 
-    /// Counters and memory now.
+    /// Counters, and memory now: all of it, if others share it.
     pub fn stats(&self) -> RecordCacheStats {
         RecordCacheStats {
             hits: self.look_ups.hits(),
             misses: self.look_ups.misses(),
-            records: self.records.len() as u64,
-            bytes: self.records.weight(),
+            records: self.memory.records.len() as u64,
+            bytes: self.memory.records.weight(),
         }
     }
 }
@@ -176,6 +211,18 @@ mod tests {
     }
 
     #[test]
+    fn caches_that_share_memory_find_their_own_records_only() {
+        let memory = Arc::new(RecordMemory::new(1 << 20));
+        let (one, two) = (RecordCache::sharing(&memory), RecordCache::sharing(&memory));
+        insert(&one, b"key", 7, b"of one");
+        assert!(get(&two, b"key", 7).is_none());
+        insert(&two, b"key", 7, b"of two");
+        assert_eq!(get(&one, b"key", 7).as_deref(), Some(&b"of one"[..]));
+        assert_eq!(get(&two, b"key", 7).as_deref(), Some(&b"of two"[..]));
+        assert_eq!((one.stats().bytes, two.stats().misses), (memory.used(), 1));
+    }
+
+    #[test]
     fn ten_times_its_size_stays_within_the_budget_and_fills_it() {
         for budget in [1 << 10, 64 << 10, 1 << 20, 33 << 20] {
             for len in [0, 100, 1000, 4000] {
@@ -188,7 +235,7 @@ mod tests {
                         assert!(cache.stats().bytes <= budget);
                     }
                 }
-                let (bytes, used) = (cache.stats().bytes, cache.records.memory_used());
+                let (bytes, used) = (cache.stats().bytes, cache.memory.records.memory_used());
                 assert!(bytes <= budget, "{bytes} of {budget}");
                 let fits = len as u64 + 32 <= budget / RECORD_PART;
                 assert_eq!(bytes > budget / 2, fits, "{bytes} of {budget}, values of {len}");

@@ -20,6 +20,7 @@ use crate::jobs::run_writer::RunWriter;
 use crate::jobs::separate::loaded;
 use crate::limit::Need;
 use crate::options::Background;
+use crate::pace::Pace;
 use crate::space::{budget, sizes};
 use crate::{value_files, write};
 
@@ -43,8 +44,8 @@ type Record<'c> = (Entry<'c>, Header);
 impl Output {
     pub(super) fn new(engine: Arc<Engine>, seq: SeqNo) -> Self {
         // Range tombstones of the time before are older than all of it.
-        let tables = RunWriter::new(engine.clone(), seq - 1)
-            .into_files_of(|engine| files::create(engine, FileClass::Levels, Access::Direct));
+        let tables = RunWriter::new(engine.clone(), seq - 1, Pace::Flush)
+            .into_files_of(|engine, _| files::create(engine, FileClass::Levels, Access::Direct));
         Self { engine, seq, tables, segments: Vec::new(), groups: Written::default() }
     }
 

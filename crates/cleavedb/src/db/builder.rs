@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cleavedb_base::Result;
 
 use super::Db;
+use crate::events::EventListener;
 use crate::options::{Durability, MinSeparated, Options, Preset};
+use crate::resources::Resources;
 use crate::time::TimeSource;
 use crate::volume::Volume;
 
@@ -88,6 +90,12 @@ impl Builder {
         self.with(move |options| options.min_separated = MinSeparated::AtLeast(least))
     }
 
+    /// See [`Options::resources`].
+    pub fn resources(self, resources: &Resources) -> Self {
+        let resources = resources.clone();
+        self.with(move |options| options.resources = Some(resources))
+    }
+
     /// See [`Options::space_limit`].
     pub fn space_limit(self, bytes: u64) -> Self {
         self.with(move |options| options.space_limit = Some(bytes))
@@ -96,6 +104,16 @@ impl Builder {
     /// See [`Options::time`].
     pub fn time(self, time: Arc<dyn TimeSource>) -> Self {
         self.with(move |options| options.time = time)
+    }
+
+    /// Adds a listener: see [`Options::listeners`].
+    pub fn listener(self, listener: Arc<dyn EventListener>) -> Self {
+        self.with(move |options| options.listeners.push(listener))
+    }
+
+    /// See [`Options::latency_sampling`].
+    pub fn latency_sampling(self, one_of: u32) -> Self {
+        self.with(move |options| options.latency_sampling = one_of)
     }
 
     /// Adds a directory for some classes of files: see [`Options::volumes`].

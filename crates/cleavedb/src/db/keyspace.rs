@@ -140,6 +140,7 @@ impl Keyspace {
         change: impl FnOnce(&mut KeyspaceOptions),
     ) -> Result<()> {
         // Held until the record is written, so that a drop comes before or after it.
+        let _held = engine.events.hold();
         let _named = engine.catalog.named();
         self.entry().check()?;
         let key = catalog::name_key(self.name());
@@ -214,6 +215,7 @@ impl Db {
         if options.min_separated.is_some() {
             check_separates(engine)?;
         }
+        let _held = engine.events.hold();
         let mut named = engine.catalog.named();
         if named.keyspaces.contains_key(name) {
             let what = "there is a keyspace of that name; open it, or drop it first";
@@ -266,6 +268,7 @@ impl Db {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let engine = self.open_engine()?;
         catalog::check_name(name)?;
+        let _held = engine.events.hold();
         let mut named = engine.catalog.named();
         let Some(entry) = named.keyspaces.get(name).cloned() else {
             let what = "there is no keyspace of that name";

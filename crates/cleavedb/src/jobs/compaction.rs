@@ -24,6 +24,7 @@ use crate::full_disk::RoomTaken;
 use crate::job_state::{JobState, SHORT};
 use crate::manifest::Edit;
 use crate::options::Background;
+use crate::pace::Pace;
 use crate::range_tombstones;
 use crate::read_points::ReadPoints;
 use crate::space::{budget, reserve, sizes};
@@ -48,7 +49,8 @@ impl<'a> NewTables<'a> {
 
 impl TableFactory for NewTables<'_> {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
-        let (number, file) = self.engine.create_file(FileClass::of_level(level), self.access)?;
+        let (number, file) =
+            self.engine.create_paced(FileClass::of_level(level), self.access, Pace::Background)?;
         Ok((number, file, self.engine.tables.identity(number)))
     }
 }
@@ -73,6 +75,7 @@ pub(crate) struct Compact<'e> {
     /// Asked about values in the index. While a collection runs it is not: the collection may
     /// repeat them.
     filter: Option<JobFilter>,
+    written: u64,
     /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
     room: (Option<Plan>, RoomTaken),
 }
@@ -120,8 +123,16 @@ impl<'e> Job<'e> for Compact<'e> {
         let groups = manifest.live().groups.clone();
         let collects = jobs.constraints.pinned_above.is_some();
         let filter = engine.job_filter().filter(|_| !collects);
-        let job = Some(job);
-        Ok(Some(Self { engine, compaction, job, groups, subcompactions, filter, room }))
+        Ok(Some(Self {
+            engine,
+            compaction,
+            job: Some(job),
+            groups,
+            subcompactions,
+            filter,
+            written: 0,
+            room,
+        }))
     }
 
     fn run(&mut self) -> Result<Self::Output> {
@@ -174,6 +185,7 @@ impl<'e> Job<'e> for Compact<'e> {
         if !moves {
             counters.compaction_read.add(stats.input_bytes);
             counters.compaction_written.add(stats.output_bytes);
+            self.written = stats.output_bytes;
         }
         Ok(created)
     }
@@ -199,6 +211,10 @@ impl<'e> Job<'e> for Compact<'e> {
             // And only then its room: what the inputs take is still in use before.
             drop(room);
         }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
     }
 
     fn about(&self) -> About {
@@ -239,6 +255,7 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     // the disk is full.
     let lacks = Err(no_room());
     super::ended(engine, JobKind::Compact, &lacks, |_| {});
+    super::tell_change(engine, JobKind::Compact, &lacks, None);
     lacks.map(|()| false)
 }
 
@@ -274,6 +291,8 @@ fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
     let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
     match engine.options.background {
         Background::Manual => SubcompactionMode::InTurn,
+        // The workers are those of other databases, too.
+        Background::Threads(_) if engine.options.crew().is_some() => SubcompactionMode::Never,
         Background::Threads(workers) if running < workers => SubcompactionMode::AtOnce,
         Background::Threads(_) => SubcompactionMode::Never,
     }

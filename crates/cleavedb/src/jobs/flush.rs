@@ -31,8 +31,10 @@ use crate::failures::JobKind;
 use crate::job_state::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::pace::Pace;
 use crate::read_points::ReadPoints;
 use crate::state::{MemSlot, Sealed};
+use crate::totals::Totals;
 use crate::value_files;
 use crate::value_files::publish;
 
@@ -61,6 +63,7 @@ pub(crate) struct Flush<'e> {
     slot: Arc<MemSlot>,
     sealed: Sealed,
     start: Instant,
+    written: u64,
 }
 
 impl<'e> Job<'e> for Flush<'e> {
@@ -78,7 +81,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;
-        Ok(Some(Self { engine, slot, sealed, start: Instant::now() }))
+        Ok(Some(Self { engine, slot, sealed, start: Instant::now(), written: 0 }))
     }
 
     fn run(&mut self) -> Result<Flushed<'e>> {
@@ -93,10 +96,10 @@ impl<'e> Job<'e> for Flush<'e> {
             engine.commit.sync_to(sealed.end)?;
         }
         let folded = self.fold_operands(&points);
-        let mut writer = RunWriter::new(engine, points.tombstones_applied());
+        let mut writer = RunWriter::new(engine, points.tombstones_applied(), Pace::Flush);
         writer.cut_like_level0(|| sample(&self.slot));
-        let files = NewFiles::new(engine, FileClass::Groups);
-        let hot_files = NewFiles::new(engine, FileClass::Hot);
+        let files = NewFiles::new(engine, FileClass::Groups, Pace::Flush);
+        let hot_files = NewFiles::new(engine, FileClass::Hot, Pace::Flush);
         let mut watch = StopWatch::start();
         let both = (&files as _, &hot_files as _);
         let written = separate::write_groups(engine, (&self.slot, &folded), &points, both);
@@ -143,6 +146,10 @@ impl<'e> Job<'e> for Flush<'e> {
         publish(written, &mut edit);
         let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
         value_files::advance_head(engine, live, sealed.end, &mut edit);
+        let flush_written = writer.bytes() + written.bytes() + hot.bytes();
+        let this = Totals { flushes: 1, flush_written, ..Totals::default() };
+        // A process that dies loses no more of the counters than what came after its last flush.
+        edit.totals = Some(engine.totals(&manifest).then(this));
         engine.commit_edit(&mut manifest, &edit)?;
         hot.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
@@ -159,7 +166,8 @@ impl<'e> Job<'e> for Flush<'e> {
         drop(manifest);
         super::open_ahead(engine, &version, &edit.index);
         engine.counters.flushes.add(1);
-        engine.counters.flush_written.add(writer.bytes() + written.bytes() + hot.bytes());
+        engine.counters.flush_written.add(flush_written);
+        self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
         engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
@@ -174,6 +182,10 @@ impl<'e> Job<'e> for Flush<'e> {
             state.flushing = false;
             state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));
         }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
     }
 
     fn about(&self) -> About {

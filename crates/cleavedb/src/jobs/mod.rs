@@ -1,6 +1,6 @@
 //! Background jobs, each a type: `plan` chooses the work under the locks, `run` writes new files
 //! that no reader sees, `install` publishes them by one edit. [`perform`] takes a job through these
-//! steps, and reports it to subscribers of [`tracing`].
+//! steps, and tells of it ([`crate::events`]).
 
 pub(crate) mod run_writer;
 mod new_files;
@@ -15,13 +15,14 @@ pub(crate) mod collection;
 pub(crate) mod log_preallocation;
 pub(crate) mod removal;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::{Version, VersionEdit};
 
 use crate::engine::Engine;
-use crate::failures::JobKind;
+use crate::events::Event;
+use crate::failures::{Failure, JobKind};
 use crate::job_state::JobState;
 use crate::pressure;
 use crate::range_tombstones;
@@ -62,6 +63,11 @@ pub(crate) trait Job<'e>: Sized {
 
     /// Describes the job, for events.
     fn about(&self) -> About;
+
+    /// Bytes that it wrote, once it is installed.
+    fn bytes_written(&self) -> u64 {
+        0
+    }
 }
 
 /// What a job does and why, in words.
@@ -98,34 +104,41 @@ pub(crate) fn perform<'e, J: Job<'e>>(
     request: J::Request,
 ) -> Result<Option<J::Done>> {
     let Some(mut job) = J::plan(engine, request)? else { return Ok(None) };
-    let (about, start) = (job.about(), Instant::now());
-    let kind = about.kind;
-    // No event under the lock that a short job may hold: a subscriber may write to the database.
+    let (About { kind, why, bytes }, start) = (job.about(), Instant::now());
+    // No event under the lock that a short job may hold.
     if J::GIVES_ROOM {
-        tracing::debug!(job = kind.name(), why = about.why, bytes = about.bytes, "job begins");
+        engine.events.tell(Event::JobBegan { job: kind, why, bytes_in: bytes });
     }
+    let span = tracing::info_span!("job", kind = kind.name(), why).entered();
     let done = job.run().and_then(|output| job.install(output)).map_err(|e| job.blame(e));
+    drop(span);
     let result = done.as_ref().map(|_| ()).map_err(Clone::clone);
-    let took = start.elapsed();
-    let leave = job.end(&result);
+    let (took, bytes_out) = (start.elapsed(), if done.is_ok() { job.bytes_written() } else { 0 });
+    let (failed, leave) = (engine.jobs.failure(kind), job.end(&result));
     match J::GIVES_ROOM {
         true => ended(engine, kind, &result, leave),
         false => engine.jobs.finish(kind, &result, leave),
     }
-    tell(&about, took, &result);
+    let error = result.clone().err();
+    let event = Event::JobEnded { job: kind, why, bytes_in: bytes, bytes_out, took, error };
+    engine.events.tell(event);
+    tell_change(engine, kind, &result, failed);
     done.map(Some)
 }
 
-/// Reports the end of a job to subscribers.
-fn tell(about: &About, took: Duration, result: &Result<()>) {
-    let (job, why, bytes) = (about.kind.name(), about.why, about.bytes);
-    let ms = took.as_millis() as u64;
-    match result {
-        Ok(()) => tracing::info!(job, why, bytes, ms, "job done"),
-        Err(error) if error.kind() == ErrorKind::Closed => {
-            tracing::debug!(job, why, bytes, ms, "job gives up: the database is closing");
+/// Tells that a job of `kind` has failed, or has succeeded after a failure `before`.
+fn tell_change(engine: &Engine, job: JobKind, result: &Result<()>, before: Option<Failure>) {
+    match (result, before) {
+        (Ok(()), Some(before)) => {
+            let (tries, after) = (before.tries, before.since.elapsed());
+            engine.events.tell(Event::JobRecovered { job, tries, after });
         }
-        Err(error) => tracing::warn!(job, why, bytes, ms, %error, "job failed"),
+        (Err(error), _) if error.kind() != ErrorKind::Closed => {
+            let tries = engine.jobs.failure(job).map_or(1, |failure| failure.tries);
+            engine.events.tell(Event::JobFailed { job, tries, error: error.clone() });
+            engine.tell_refusal();
+        }
+        _ => {}
     }
 }
 

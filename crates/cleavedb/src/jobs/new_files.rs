@@ -10,17 +10,19 @@ use cleavedb_values::SegmentFactory;
 
 use super::run_writer::RunWriter;
 use crate::engine::Engine;
+use crate::pace::Pace;
 
 /// Creates files of one class.
 pub(crate) struct NewFiles<'a> {
     engine: &'a Engine,
     class: FileClass,
+    pace: Pace,
     numbers: Mutex<Vec<FileNumber>>,
 }
 
 impl<'a> NewFiles<'a> {
-    pub(crate) fn new(engine: &'a Engine, class: FileClass) -> Self {
-        Self { engine, class, numbers: Mutex::default() }
+    pub(crate) fn new(engine: &'a Engine, class: FileClass, pace: Pace) -> Self {
+        Self { engine, class, pace, numbers: Mutex::default() }
     }
 
     /// Removes all files created so far: the job failed before an edit could name them.
@@ -31,7 +33,7 @@ impl<'a> NewFiles<'a> {
 
 impl SegmentFactory for NewFiles<'_> {
     fn create(&self) -> Result<(Name, Arc<dyn File>)> {
-        let (number, file) = self.engine.create_file(self.class, Access::Direct)?;
+        let (number, file) = self.engine.create_paced(self.class, Access::Direct, self.pace)?;
         self.numbers.lock().push(number);
         Ok((Name::numbered(self.class.kind(), number), file))
     }

@@ -3,7 +3,7 @@
 use cleavedb_storage::{Name, ObsoleteFiles, RemoveMode, Storage};
 
 use crate::engine::Engine;
-use crate::failures::JobKind;
+use crate::events::{Event, Events};
 use crate::space::{budget, reserve};
 use crate::{log_files, pressure, value_files};
 
@@ -15,9 +15,18 @@ const DEAD_TABLES_MAX: u64 = 32;
 /// Gives back all space that no reader can reach, without pauses: at an open and a close, when no
 /// user's operation could be slowed down, and on a full disk. Returns whether there was any.
 pub(crate) fn purge(engine: &Engine) -> bool {
+    purge_telling(engine, Events::tell)
+}
+
+/// As [`purge`], by a caller that holds a lock.
+pub(crate) fn purge_under_locks(engine: &Engine) -> bool {
+    purge_telling(engine, Events::tell_later)
+}
+
+fn purge_telling(engine: &Engine, tell: fn(&Events, Event)) -> bool {
+    let next = || remove_next(engine, ObsoleteFiles::take_name, RemoveMode::Immediate, tell);
     let mut any = false;
-    while run_punch(engine) || remove_next(engine, ObsoleteFiles::take_name, RemoveMode::Immediate)
-    {
+    while run_punch(engine) || next() {
         any = true;
     }
     any
@@ -29,12 +38,12 @@ pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
         engine.jobs.lacks_space() || budget::is_near_limit(engine) || engine.jobs.closing();
     if !wanted && log_files::keeps_logs(engine) {
-        return remove_next(engine, ObsoleteFiles::take_other, RemoveMode::Paced);
+        return remove_next(engine, ObsoleteFiles::take_other, RemoveMode::Paced, Events::tell);
     }
     let behind = engine.obsolete_files.dead_bytes()
         > DEAD_TABLES_MAX.saturating_mul(engine.options.table_bytes);
     let pace = if wanted || behind { RemoveMode::Immediate } else { RemoveMode::Paced };
-    remove_next(engine, ObsoleteFiles::take_name, pace)
+    remove_next(engine, ObsoleteFiles::take_name, pace, Events::tell)
 }
 
 /// Removes one file that no reader can reach any more.
@@ -42,6 +51,7 @@ fn remove_next(
     engine: &Engine,
     take: fn(&ObsoleteFiles) -> Option<Name>,
     pace: RemoveMode,
+    tell: fn(&Events, Event),
 ) -> bool {
     give_back_taken(
         engine,
@@ -50,7 +60,7 @@ fn remove_next(
             // A file that cannot be removed now is an orphan, which the next open removes.
             if engine.storage.remove(&name, pace).is_ok() {
                 engine.counters.files_removed.add(1);
-                tracing::debug!(job = JobKind::Remove.name(), file = %name, "file removed");
+                tell(&engine.events, Event::FileRemoved { file: name.to_string() });
             }
         },
     )

@@ -12,15 +12,17 @@ use cleavedb_storage::{Access, File, FileClass};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
+use crate::pace::Pace;
 use crate::space::sizes;
 
 /// Creates the file of a table.
-type NewTable = fn(&Engine) -> Result<(FileNumber, Arc<dyn File>)>;
+type NewTable = fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)>;
 
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<E> {
     engine: E,
     new_table: NewTable,
+    pace: Pace,
     /// See [`TableMeta::tombstones_applied`].
     tombstones_applied: SeqNo,
     table_bytes: u64,
@@ -34,11 +36,12 @@ pub(crate) struct RunWriter<E> {
 
 impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
-    pub(crate) fn new(engine: E, tombstones_applied: SeqNo) -> Self {
+    pub(crate) fn new(engine: E, tombstones_applied: SeqNo, pace: Pace) -> Self {
         let table_bytes = sizes::compaction_options(&engine).table_end();
         Self {
             engine,
-            new_table: |engine| engine.create_file(FileClass::Level0, Access::Random),
+            new_table: |engine, pace| engine.create_paced(FileClass::Level0, Access::Random, pace),
+            pace,
             tombstones_applied,
             table_bytes,
             split_keys: Vec::new(),
@@ -91,7 +94,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
             Some(builder) => builder.add(entry),
             none => {
                 let engine = &*self.engine;
-                let (number, file) = (self.new_table)(engine)?;
+                let (number, file) = (self.new_table)(engine, self.pace)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();

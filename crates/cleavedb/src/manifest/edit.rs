@@ -62,7 +62,7 @@ pub(crate) struct Edit {
     ///
     /// [`Storage::directory_id`]: cleavedb_storage::Storage::directory_id
     pub(crate) directory_id: Option<u64>,
-    /// Counters of the database up to the close that this edit records.
+    /// Counters of the database up to the flush or the close that this edit records.
     pub(crate) totals: Option<Totals>,
 }
 

@@ -53,8 +53,11 @@ impl Options {
         self.memtable_bytes.unwrap_or(self.divided_memory() / part)
     }
 
-    /// Memory of the block cache, in bytes.
+    /// Memory of the block cache, in bytes; 0 if it is shared ([`Options::resources`]).
     pub fn cache(&self) -> usize {
+        if self.resources.is_some() {
+            return 0;
+        }
         self.cache_bytes.unwrap_or(self.divided_memory() / CACHE)
     }
 

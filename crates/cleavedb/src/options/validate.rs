@@ -10,6 +10,9 @@ use super::{Background, MinSeparated, Options};
 use crate::group_options::{GroupOptions, LEN_MAX};
 use crate::volume;
 
+/// Least limit on what jobs write, in bytes per second.
+const PACE_MIN: u64 = 64 << 10;
+
 /// Largest cache that is allowed, in bytes.
 const CACHE_MAX: u64 = 1 << 40;
 
@@ -25,6 +28,17 @@ impl Options {
             (
                 self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
                 "space_amplification must be at least 1.05: below, collection copies without end",
+            ),
+            (
+                self.resources.is_none()
+                    || (self.cache_bytes.is_none() && self.record_cache_bytes == 0),
+                "with resources the caches are shared; leave out cache_bytes and \
+                 record_cache_bytes, and give their memory to Resources::new",
+            ),
+            (
+                self.background_bytes_per_second.is_none_or(|rate| rate >= PACE_MIN),
+                "background_bytes_per_second must be at least 64 KiB, or jobs would hardly end; \
+                 leave it out for no limit",
             ),
             (
                 !matches!(self.background, Background::Threads(n) if !(1..=256).contains(&n)),

@@ -11,7 +11,7 @@ use cleavedb_testkit::records::{key, value};
 type Change = fn(&mut Options, u64);
 
 /// Every numeric option.
-const NUMBERS: [(&str, Change); 22] = [
+const NUMBERS: [(&str, Change); 24] = [
     ("separation", |o, n| {
         if o.min_separated.least().is_some() {
             o.min_separated = cleavedb::MinSeparated::AtLeast(n as usize);
@@ -30,6 +30,8 @@ const NUMBERS: [(&str, Change); 22] = [
     ("filter_bits", |o, n| o.filter_bits = n as usize),
     ("table_bytes", |o, n| o.table_bytes = n),
     ("level0_bytes", |o, n| o.level0_bytes = n),
+    ("background_bytes_per_second", |o, n| o.background_bytes_per_second = Some(n)),
+    ("latency_sampling", |o, n| o.latency_sampling = n.min(u64::from(u32::MAX)) as u32),
     ("level1_bytes", |o, n| o.level1_bytes = n),
     ("space_floor", |o, n| o.space_floor = n),
     ("space_limit", |o, n| o.space_limit = Some(n)),

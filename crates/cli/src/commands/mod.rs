@@ -72,7 +72,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Export { place, layout, within } => {
             export::run(&place, &layout, &within, global, console)
         }
-        Command::Stats => stats::run(global, console),
+        Command::Stats { prometheus } => stats::run(global, prometheus, console),
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),

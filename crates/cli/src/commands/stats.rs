@@ -7,7 +7,7 @@ use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::hot::HotStore;
 use crate::space::Space;
@@ -330,13 +330,25 @@ impl fmt::Display for Stats {
         self.index(f)?;
         self.values(f)?;
         self.amplification(f)?;
+        self.vitals.session(f)?;
+        self.vitals.latencies(f)?;
         self.vitals.problems(f)
     }
 }
 
-pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(global: &Global, prometheus: bool, console: &Console) -> Result<Exit> {
+    if prometheus && console.json() {
+        let message = "--prometheus is a format of its own; leave out --json";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let db = store::open_to_read(global, console)?;
-    let printed = print(&db, global, console);
+    let printed = match prometheus {
+        true => {
+            let path = global.db.display().to_string();
+            console.write(db.metrics().to_prometheus(&[("db", &path)]).as_bytes())
+        }
+        false => print(&db, global, console),
+    };
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }

@@ -167,6 +167,9 @@ fn what_was_done_is_counted_over_sessions() {
         assert!(number(&totals, "written_bytes") >= 1003.0, "{preset}: {totals}");
         let text = home.run(&["stats"]).text();
         assert!(text.contains("for each of 0.98 KiB of keys and values that were put"), "{text}");
+        // A compaction of one table only moves it, and writes all the same.
+        assert_eq!((&totals["operations"], &totals["sessions"]), (&json!(2), &json!(3)));
+        assert!(text.contains("3 sessions that wrote; 2 operations in 2 writes"), "{text}");
     }
 }
 
@@ -178,7 +181,26 @@ fn what_a_database_has_of_the_machine_is_shown() {
     assert!(text.contains("of at most 768 MiB") && text.contains("no log window before"), "{text}");
     let text = home.run_with(&["shell"], b"put b 2\nstats\n").text();
     assert!(text.contains("log window ") && text.contains("files open for reading"), "{text}");
+    assert!(text.contains("since this open: 1 operations in 1 writes, "), "{text}");
+    let timed = ["--with", "latency_sampling=1", "shell"];
+    let text = home.run_with(&timed, b"put b 2\nget b\nstats\n").text();
+    let latencies = text.split("latencies: ").nth(1).unwrap();
+    assert!(latencies.contains("\n  get ") && latencies.contains("\n  synced_write "), "{text}");
     let shell = home.run_with(&["--json", "shell"], b"put b 2\nstats\n").json().remove(1);
     assert!(number(&shell["window"], "bytes") > 0.0 && shell["window"]["locked"] == false);
     assert_eq!((&shell["failures"], &shell["damaged"]), (&json!([]), &json!([])));
+}
+
+#[test]
+fn stats_are_printed_for_prometheus() {
+    let home = Home::new();
+    home.run(&["put", "a", "1"]).ok();
+    let text = home.run(&["stats", "--prometheus"]).text();
+    let figure = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name}{{db=\"")));
+        line.unwrap_or_else(|| panic!("{name}: {text}")).rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(figure("cleavedb_lifetime_writes"), "1");
+    assert_eq!(figure("cleavedb_writes_total"), "0", "since this open");
+    assert_eq!(home.run(&["--json", "stats", "--prometheus"]).code, Some(2));
 }

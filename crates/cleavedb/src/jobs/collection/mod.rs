@@ -36,6 +36,7 @@ use crate::jobs::run_writer::{RunWriter, run_position};
 use crate::jobs::{About, Begin, Job, new_files};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::pace::Pace;
 use crate::survivors::older;
 use crate::value_files;
 use crate::victims::Target;
@@ -60,9 +61,11 @@ impl<'e> Job<'e> for Collect<'e> {
 
     fn run(&mut self) -> Result<CollectionFiles<'e>> {
         let engine = self.engine;
-        let files = NewFiles::new(engine, FileClass::Survivors);
-        let segments = NewFiles::new(engine, FileClass::Segments);
-        let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied());
+        // No flush begins before the end of a split that is tried again.
+        let pace = if self.retries_split { Pace::Flush } else { Pace::Background };
+        let files = NewFiles::new(engine, FileClass::Survivors, pace);
+        let segments = NewFiles::new(engine, FileClass::Segments, pace);
+        let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied(), pace);
         let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();
         let done =
@@ -129,7 +132,8 @@ impl<'e> Job<'e> for Collect<'e> {
         give_back_early(self, Bug::PunchUnderReaders, &gone);
         engine.counters.collections.add(1);
         engine.counters.collection_read.add(output.bytes_read);
-        engine.counters.collection_written.add(written.bytes() + left + writer.bytes());
+        self.written = written.bytes() + left + writer.bytes();
+        engine.counters.collection_written.add(self.written);
         engine.counters.spent(Step::CollectIndex, watch.lap());
         Ok(())
     }
@@ -173,6 +177,10 @@ impl<'e> Job<'e> for Collect<'e> {
                 state.split_waits = None;
             }
         }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
     }
 
     fn about(&self) -> About {

@@ -41,6 +41,8 @@ pub(crate) struct Collect<'e> {
     _taken: RoomTaken,
     /// Files up to this number are collected because a caller asked for it.
     pub(super) forced: Option<FileNumber>,
+    /// Bytes written, once it is installed.
+    pub(super) written: u64,
 }
 
 impl Collect<'_> {
@@ -112,6 +114,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         room,
         _taken,
         forced: jobs.forced,
+        written: 0,
     }))
 }
 

@@ -45,8 +45,8 @@ pub enum ErrorKind {
     /// Another commit has written what a transaction has read. Nothing was written; run the
     /// transaction again.
     Conflict,
-    /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk. Drop
-    /// it and call again.
+    /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk, or
+    /// another bulk load is under way. Drop it and call again.
     Held,
     /// The database was closed.
     Closed,

@@ -48,8 +48,8 @@ pub enum ErrorKind {
     /// The operands of a merge cannot be applied: their operator is not known to this open, or the
     /// value of the key is none that it knows. Nothing is lost.
     Merge,
-    /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk. Drop
-    /// it and call again.
+    /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk, or
+    /// another bulk load is under way. Drop it and call again.
     Held,
     /// The database was closed.
     Closed,

@@ -21,7 +21,8 @@ pub fn profile(base: Profile) -> Profile {
 /// Runs operations, range deletes, values that expire and loads among them, and compares every
 /// answer.
 pub fn among_operations(setup: &Setup, seed: u64) -> Checked {
-    let profile = Profile { ranges: 8, ttls: 10, ..profile(Profile::model()) };
+    let profile =
+        Profile { ranges: 8, ttls: 10, merges: 40 * (seed % 2), ..profile(Profile::model()) };
     let setup = &setup.at(setup.now());
     let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
     for (at, op) in Generator::new(seed, profile).take(OPS).iter().enumerate() {

@@ -27,7 +27,7 @@ use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
 /// Answer of the index for a key.
-enum Answer {
+pub(crate) enum Answer {
     Absent,
     /// The value, from the index or from the record cache, and when it expires.
     Inline(Bytes, Expiry),
@@ -70,7 +70,7 @@ impl Answer {
 
 /// The answer of the MemTables, if they have the key.
 #[inline]
-fn find_in_memory(
+pub(crate) fn find_in_memory(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
@@ -92,7 +92,7 @@ fn is_deleted(tombstones: &RangeTombstones, encoded_key: &[u8], seq: SeqNo, upto
 
 /// The answer of the tables.
 #[inline]
-fn find_in_tables(
+pub(crate) fn find_in_tables(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,

@@ -135,6 +135,7 @@ impl Commit {
     }
 
     /// The append lock, unless the database is closed or refuses writes.
+    #[inline]
     pub(crate) fn open_append(&self) -> Result<MutexGuard<'_, Append>> {
         let append = self.append.lock();
         self.poison.check()?;

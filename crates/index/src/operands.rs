@@ -231,9 +231,11 @@ impl<'a> FoldedOperands<'a> {
         if !retention.keep(entry.seq, entry.kind) {
             return None;
         }
-        if self.changed.is_empty() {
-            return Some(entry);
-        }
+        if self.changed.is_empty() { Some(entry) } else { self.changed(entry) }
+    }
+
+    #[cold]
+    fn changed<'s>(&'s self, entry: Entry<'s>) -> Option<Entry<'s>> {
         match self.changed.get(&(entry.key, entry.seq)) {
             None => Some(entry),
             Some(None) => None,

@@ -100,11 +100,12 @@ impl Totals {
         self
     }
 
-    /// The encoding: the number of fields, and each as a varint.
+    /// The encoding: the number of fields, and each as a number of 64 bits. Times are measured, so
+    /// varints would give equal sessions manifests of different lengths.
     pub(crate) fn encode(mut self, out: &mut Vec<u8>) {
         let fields = self.fields();
         put_varint(out, fields.len() as u64);
-        fields.into_iter().for_each(|field| put_varint(out, *field));
+        fields.into_iter().for_each(|field| out.extend_from_slice(&field.to_le_bytes()));
     }
 
     /// Reads the encoding of any version: fields that it does not have are 0, and those that this
@@ -115,7 +116,7 @@ impl Totals {
         let mut fields = totals.fields().into_iter();
         // The cursor ends, with an error, before a senseless count does.
         for _ in 0..count {
-            let value = cursor.varint()?;
+            let value = cursor.u64()?;
             if let Some(field) = fields.next() {
                 *field = value;
             }
@@ -142,7 +143,7 @@ mod tests {
         let known = bytes[0];
         bytes[0] += 1;
         assert!(decode(&bytes).is_err(), "a field is missing");
-        put_varint(&mut bytes, 7);
+        bytes.extend_from_slice(&7u64.to_le_bytes());
         assert_eq!(decode(&bytes).unwrap(), totals, "a field of a newer version");
         bytes[0] = known - 1;
         let older = Totals { files_removed: 0, ..totals };

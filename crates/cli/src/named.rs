@@ -292,6 +292,8 @@ mod tests {
             "partition",
             "volumes",
             "time",
+            "filter",
+            "merge_operators",
             "listeners",
             "resources",
         ];

@@ -134,8 +134,8 @@ impl Operand {
 ///
 /// let merge_operators = MergeOperators::default().with(Tail);
 /// let db = Db::open(dir.path().join("db"), Options { merge_operators, ..Options::default() })?;
-/// db.merge("log", Operand::new("tail", "the first words, "))?;
-/// db.merge("log", Operand::new("tail", "the last words"))?;
+/// db.merge("log", &Operand::new("tail", "the first words, "))?;
+/// db.merge("log", &Operand::new("tail", "the last words"))?;
 /// assert_eq!(db.get("log")?.unwrap(), ", the last words");
 /// # Ok::<(), cleavedb::Error>(())
 /// ```

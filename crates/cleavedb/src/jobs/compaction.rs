@@ -96,6 +96,7 @@ impl<'e> Job<'e> for Compact<'e> {
         jobs.constraints.tombstones = points.tombstones.clone();
         jobs.constraints.eager_upto = range_tombstones::eager_upto(engine);
         jobs.constraints.expired_before = points.expired_before;
+        jobs.constraints.filters = engine.options.filter.is_some();
         jobs.constraints.expired_long_ago = engine.long_before(points.expired_before);
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;

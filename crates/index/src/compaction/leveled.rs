@@ -111,7 +111,7 @@ pub fn pick_full(
     }
     let tables = || inputs.iter().flat_map(|input| &input.tables);
     let clean = tables().all(|table| !constraints.may_be_dead_in(table.meta()));
-    let single = inputs.len() == 1 && clean;
+    let single = inputs.len() == 1 && clean && !constraints.filters;
     let blocked = tables().any(|table| constraints.is_busy(table))
         || (0..=bottom).any(|level| constraints.is_written(level, range.0, range.1));
     if blocked || single && inputs[0].level == bottom {

@@ -56,9 +56,10 @@ impl RangeGoal<'_> {
         table.meta().min_seq <= self.upto
     }
 
-    /// Whether a table on its last level may have something that no reader sees.
+    /// Whether a table on its last level may have something that no reader sees, or that a filter
+    /// was not asked about.
     fn is_dirty(&self, meta: &TableMeta, constraints: &Constraints) -> bool {
-        constraints.may_be_dead_in(meta)
+        (constraints.filters || constraints.may_be_dead_in(meta))
             && !self.clean.contains(&meta.number)
             && !planted(Bug::DirtyTablesKept)
     }

@@ -184,6 +184,8 @@ pub struct Constraints {
     pub tombstones: Fragments,
     /// Range tombstones up to this number count as eager, since there are too many. Default: 0.
     pub eager_upto: SeqNo,
+    /// Whether values are filtered: a compaction on request then reads all tables.
+    pub filters: bool,
     /// Values that expired up to this time, in milliseconds since 1970, are not there for any
     /// reader. Default: 0.
     pub expired_before: u64,

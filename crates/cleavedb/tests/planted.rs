@@ -378,28 +378,26 @@ fn shared_caches(seed: u64) -> Result<(), String> {
     databases_share_caches(&designs[seed as usize % designs.len()])
 }
 
-/// The same where writes delete ranges.
-fn model_with_ranges(seed: u64) -> Result<(), String> {
+/// The model of one design and of operations of `profile`.
+fn model_of_profile(profile: Profile, seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     let setup = &designs[seed as usize % designs.len()];
-    let profile = Profile { ranges: 25, ..Profile::model() };
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+}
+
+/// The same where writes delete ranges.
+fn model_with_ranges(seed: u64) -> Result<(), String> {
+    model_of_profile(Profile { ranges: 25, ..Profile::model() }, seed)
 }
 
 /// The same where values expire.
 fn model_with_ttls(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
-    let profile = Profile { ttls: 50, ..Profile::model() };
-    model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+    model_of_profile(Profile { ttls: 50, ..Profile::model() }, seed)
 }
 
 /// The same where merges change values.
 fn model_with_merges(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
-    let profile = Profile { merges: 60, ..Profile::model() };
-    model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+    model_of_profile(Profile { merges: 60, ..Profile::model() }, seed)
 }
 
 /// The same with a filter that replaces each value by itself.

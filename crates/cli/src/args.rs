@@ -16,7 +16,7 @@ use crate::global::Global;
 
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
-pub use keys::{BoundArgs, CountArgs, DelArgs, ScanArgs, Within};
+pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,15 +94,9 @@ pub enum Command {
     /// What is there then is computed when it is read, and by background work. A key that is not
     /// there counts as 0, or as empty.
     Merge {
-        /// The key
-        key: OsString,
-        /// add: a whole number in decimal digits, to one; append: bytes; max: the greater value,
-        /// byte by byte
-        #[arg(value_parser = ["add", "append", "max"])]
-        operator: String,
-        /// What is added, appended or compared
-        #[arg(allow_hyphen_values = true)]
-        operand: OsString,
+        /// Which change of which key
+        #[command(flatten)]
+        args: MergeArgs,
         /// What the write must survive before the command ends
         #[arg(long, value_enum, default_value = "sync")]
         durability: DurabilityName,

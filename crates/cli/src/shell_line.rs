@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{BoundArgs, CountArgs, DelArgs, ScanArgs};
+use crate::args::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs};
 use crate::expiry;
 
 /// A line of a shell.
@@ -36,16 +36,7 @@ pub enum ShellCommand {
         ttl: Option<Duration>,
     },
     /// Change the value of a key without reading it
-    Merge {
-        /// The key
-        key: OsString,
-        /// How
-        #[arg(value_parser = ["add", "append", "max"])]
-        operator: String,
-        /// What is added, appended or compared
-        #[arg(allow_hyphen_values = true)]
-        operand: OsString,
-    },
+    Merge(MergeArgs),
     /// Remove a key, or all keys that begin with some bytes
     Del(DelArgs),
     /// List keys and values in key order

@@ -148,7 +148,7 @@ struct KeyVersions<'a> {
     met: Vec<SeqNo>,
 }
 
-/// Operands of a key that a reader may meet at each read.
+/// Most operands of a key that a reader should meet at each read.
 pub const OPERANDS_MAX: usize = 8;
 
 impl<'a> FoldedOperands<'a> {

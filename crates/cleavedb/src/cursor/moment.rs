@@ -74,9 +74,13 @@ impl Moment {
 
     /// The value of a key that merges have changed: a look-up applies them.
     pub(super) fn merged_value(&self, encoded_key: &[u8]) -> Result<Bytes> {
+        self.look_up(encoded_key, "a key that merges have changed has no value")
+    }
+
+    /// The value that a look-up finds; `lost` says what is wrong if there is none.
+    fn look_up(&self, encoded_key: &[u8], lost: &str) -> Result<Bytes> {
         let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
-        let lost = || Error::corruption("a key that merges have changed has no value");
-        found.map(|(value, _)| value).ok_or_else(lost)
+        found.map(|(value, _)| value).ok_or_else(|| Error::corruption(lost))
     }
 
     /// The value of a hot key: its newest version, if the cursor sees that, or else the one that a
@@ -94,9 +98,6 @@ impl Moment {
         {
             return Ok(value);
         }
-        let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
-        found
-            .map(|(value, _)| value)
-            .ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
+        self.look_up(encoded_key, "a key that the index knows as hot has no value")
     }
 }

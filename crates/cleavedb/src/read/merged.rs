@@ -7,6 +7,7 @@ use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 use cleavedb_hot::HotStore;
 use cleavedb_index::MemHit;
+use cleavedb_index::operands::OPERANDS_MAX;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use super::{Answer, Heats, Hot, cached, check_changes, find_hot, is_deleted};
@@ -14,8 +15,7 @@ use crate::engine::Engine;
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
-/// Operands, and bytes of them, that a reader should not meet at each read.
-const OPERANDS_MAX: usize = 8;
+/// Bytes of operands that a reader should not meet at each read.
 const OPERAND_BYTES_MAX: usize = 1024;
 
 /// The versions of a key from the newest one on: operands, and what lies below them.

@@ -1,4 +1,4 @@
-//! Which keys a command is for: a keyspace, a key, or a range.
+//! Which keys a command is for: a keyspace, a key with its change, or a range.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use clap::Args;
 /// The keyspace of a command that reads or writes keys.
 #[derive(Args, Debug)]
 pub struct Within {
-    /// The keyspace; put, import and shell create it if there is none [default: default]
+    /// The keyspace; put, merge, import and shell create it if there is none [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub keyspace: Option<String>,
 }
@@ -73,4 +73,18 @@ pub struct ScanArgs {
     /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and similar tools
     #[arg(long)]
     pub raw0: bool,
+}
+
+/// A change of the value of a key.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The key
+    pub key: OsString,
+    /// add: a whole number in decimal digits, to one; append: bytes; max: the greater value, byte
+    /// by byte
+    #[arg(value_parser = ["add", "append", "max"])]
+    pub operator: String,
+    /// What is added, appended or compared
+    #[arg(allow_hyphen_values = true)]
+    pub operand: OsString,
 }

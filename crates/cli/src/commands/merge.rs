@@ -1,10 +1,8 @@
 //! `merge`: changes the value of a key without reading it.
 
-use std::ffi::OsStr;
-
 use cleavedb::{Durability, Keyspace, Operand};
 
-use crate::args::Within;
+use crate::args::{MergeArgs, Within};
 use crate::console::Console;
 use crate::encoding::from_argument;
 use crate::failure::{Exit, Result};
@@ -12,24 +10,32 @@ use crate::global::Global;
 use crate::store;
 
 pub(super) fn run(
-    (key, operator, operand): (&OsStr, &str, &OsStr),
+    args: &MergeArgs,
     durability: Durability,
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    let (key, operand) = (from_argument(key, global.hex)?, from_argument(operand, global.hex)?);
+    let (key, operand) = parsed(args, console)?;
     let db = store::open_or_create(global, console)?;
     let merged = store::keyspace(&db, within)
-        .and_then(|keyspace| merge(&keyspace, (&key, operator, &operand), durability));
+        .and_then(|keyspace| Ok(keyspace.merge_with(key, &operand, durability)?));
     store::closed(db, merged)?;
     Ok(Exit::Done)
 }
 
 pub(super) fn merge(
     keyspace: &Keyspace,
-    (key, operator, operand): (&[u8], &str, &[u8]),
+    args: &MergeArgs,
     durability: Durability,
+    console: &Console,
 ) -> Result<()> {
-    Ok(keyspace.merge_with(key, &Operand::new(operator, operand), durability)?)
+    let (key, operand) = parsed(args, console)?;
+    Ok(keyspace.merge_with(key, &operand, durability)?)
+}
+
+/// The key and the operand, before anything is opened.
+fn parsed(args: &MergeArgs, console: &Console) -> Result<(Vec<u8>, Operand)> {
+    let bytes = |argument| from_argument(argument, console.hex());
+    Ok((bytes(&args.key)?, Operand::new(&*args.operator, bytes(&args.operand)?)))
 }

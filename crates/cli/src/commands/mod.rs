@@ -51,9 +51,8 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
             let how = (ttl, durability.into());
             put::run((&key, value.as_deref()), how, &within, global, console)
         }
-        Command::Merge { key, operator, operand, durability, within } => {
-            let change = (&*key, &*operator, &*operand);
-            merge::run(change, durability.into(), &within, global, console)
+        Command::Merge { args, durability, within } => {
+            merge::run(&args, durability.into(), &within, global, console)
         }
         Command::Expire { key, ttl, within } => {
             expire::run((&key, ttl.0), &within, global, console)

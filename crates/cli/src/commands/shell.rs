@@ -109,10 +109,7 @@ impl Shell<'_> {
                 put::store(keyspace, (&key, &value), *ttl, *durability)?;
                 put::announce(&key, &value, console)?;
             }
-            ShellCommand::Merge { key, operator, operand } => {
-                let (key, operand) = (bytes(key)?, bytes(operand)?);
-                merge::merge(keyspace, (&key, operator, &operand), *durability)?;
-            }
+            ShellCommand::Merge(args) => merge::merge(keyspace, args, *durability, console)?,
             ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,
             ShellCommand::Scan(args) => scan::list(keyspace, args, console)?,
             ShellCommand::Count(args) => count::print(keyspace, args, console)?,

@@ -3,8 +3,9 @@
 use cleavedb_base::{EncodedKey, Error, ErrorKind, Result};
 
 use super::Keyspace;
-use crate::batch::{Change, Op};
+use crate::batch::Op;
 use crate::catalog::KeyspaceRef;
+use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::options::Durability;
@@ -61,8 +62,10 @@ impl Keyspace {
                 transaction.keyspace(self).merge(key, operand)
             });
         }
-        let change = std::iter::once((Change::Operand(key, &stored), self.entry()));
-        write::write_changes(engine, change, durability, self.terms())?;
+        engine.merges.operators().check_stored(&stored)?;
+        let op = EncodedOp::of_operand(key, &stored, self.entry().id);
+        let bytes = (key.len() + stored.len()) as u64;
+        write::write(engine, &[op], bytes, durability, self.terms())?;
         match engine.merges.long_chains.take() {
             Some(key) => self.write_anew(engine, &key),
             None => Ok(()),

@@ -17,6 +17,8 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
 
+use crate::events;
+
 /// First byte of the keys of the system keyspace that name a keyspace.
 pub(crate) const NAMES: u8 = b'k';
 
@@ -108,10 +110,11 @@ impl KeyspaceRef {
 pub(crate) struct Catalog {
     /// The keyspace that every database has.
     pub(crate) default: Arc<CatalogEntry>,
-    /// The others, by name. Locked while one is created or dropped, before every other lock.
+    /// The others, by name. No holder of this lock waits for anything.
     named: Mutex<Named>,
-    /// All names for jobs, which must not wait for the lock above: its holder may wait for them.
-    names: Mutex<Arc<BTreeMap<KeyspaceId, String>>>,
+    /// Held while a keyspace is created, changed or dropped, before every other lock. Its holder
+    /// commits, so it may wait for jobs: no job may wait for it.
+    changing: Mutex<()>,
     /// A number above those of all range tombstones.
     next_tombstone: AtomicU64,
 }
@@ -133,11 +136,10 @@ impl Catalog {
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
-        let names = BTreeMap::from([(default.id, default.name.clone())]);
         Self {
             default: Arc::new(default),
             named: Mutex::default(),
-            names: Mutex::new(Arc::new(names)),
+            changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
         }
     }
@@ -174,15 +176,23 @@ impl Catalog {
     }
 
     /// The names of all keyspaces, by their ids.
-    pub(crate) fn names(&self) -> Arc<BTreeMap<KeyspaceId, String>> {
-        self.names.lock().clone()
+    pub(crate) fn names(&self) -> BTreeMap<KeyspaceId, String> {
+        let named = self.named.lock();
+        let all = named.keyspaces.values().chain([&self.default]);
+        all.map(|entry| (entry.id, entry.name.clone())).collect()
     }
 
-    /// Notes the names for jobs, after a change of `named`.
-    pub(crate) fn note_names(&self, named: &Named) {
-        let all = named.keyspaces.values().chain([&self.default]);
-        let names = all.map(|entry| (entry.id, entry.name.clone())).collect();
-        *self.names.lock() = Arc::new(names);
+    /// Keeps other threads from creating, changing or dropping a keyspace until the guard is
+    /// dropped. In an event listener this fails if another thread does so now, since that may wait
+    /// for the job that the listener is told of.
+    pub(crate) fn change(&self) -> Result<MutexGuard<'_, ()>> {
+        match self.changing.try_lock() {
+            Some(guard) => Ok(guard),
+            None => {
+                events::check_may_wait()?;
+                Ok(self.changing.lock())
+            }
+        }
     }
 
     /// The lock on the keyspaces that have names.

@@ -61,7 +61,6 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
         }
         records.next()?;
     }
-    engine.catalog.note_names(&named);
     if !tombstones.is_empty() {
         add_range_tombstones(engine, tombstones);
     }

@@ -106,14 +106,14 @@ impl fmt::Debug for Filter {
 pub(crate) struct JobFilter {
     filter: Filter,
     /// The names of keyspaces when the job began.
-    names: Arc<BTreeMap<KeyspaceId, String>>,
+    names: BTreeMap<KeyspaceId, String>,
 }
 
 /// The kind and the value of the index entry that takes the place of a filtered one.
 pub(crate) type Replaced = (EntryKind, Vec<u8>);
 
 impl JobFilter {
-    pub(crate) fn new(filter: Filter, names: Arc<BTreeMap<KeyspaceId, String>>) -> Self {
+    pub(crate) fn new(filter: Filter, names: BTreeMap<KeyspaceId, String>) -> Self {
         Self { filter, names }
     }
 

@@ -268,6 +268,8 @@ fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
 /// Waits a while for the end of a bulk load that is being published.
 #[cold]
 fn wait_for_load(engine: &Engine) -> Result<()> {
+    // It waits for flushes.
+    events::check_may_wait()?;
     let mut state = engine.jobs.lock();
     engine.check_open()?;
     if state.load.is_some() {

@@ -141,7 +141,7 @@ impl Keyspace {
     ) -> Result<()> {
         // Held until the record is written, so that a drop comes before or after it.
         let _held = engine.events.hold();
-        let _named = engine.catalog.named();
+        let _changing = engine.catalog.change()?;
         self.entry().check()?;
         let key = catalog::name_key(self.name());
         let stored = read::get(engine, (KeyspaceId::SYSTEM, &key), None)?.unwrap_or_default();
@@ -216,8 +216,8 @@ impl Db {
             check_separates(engine)?;
         }
         let _held = engine.events.hold();
-        let mut named = engine.catalog.named();
-        if named.keyspaces.contains_key(name) {
+        let _changing = engine.catalog.change()?;
+        if engine.catalog.named().keyspaces.contains_key(name) {
             let what = "there is a keyspace of that name; open it, or drop it first";
             return Err(Error::new(ErrorKind::AlreadyExists, what).with("keyspace", name));
         }
@@ -227,14 +227,13 @@ impl Db {
             let first = EncodedKey::new(id, b"");
             tombstones.covers(first.as_bytes(), 0, SEQ_MAX) && !planted(Bug::KeyspaceIdReused)
         };
-        let id = named.free_id(is_left)?;
+        let id = engine.catalog.named().free_id(is_left)?;
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
         self.inner.write_system(&key, &stored)?;
         let own = &engine.options;
         let separated_from = options.separated_from(own.separated_from(), own.long_value());
         let entry = Arc::new(engine.catalog.entry(id, name, separated_from, options.ttl));
-        named.keyspaces.insert(name.to_owned(), entry.clone());
-        engine.catalog.note_names(&named);
+        engine.catalog.named().keyspaces.insert(name.to_owned(), entry.clone());
         Ok(self.handle(&entry))
     }
 
@@ -269,8 +268,9 @@ impl Db {
         let engine = self.open_engine()?;
         catalog::check_name(name)?;
         let _held = engine.events.hold();
-        let mut named = engine.catalog.named();
-        let Some(entry) = named.keyspaces.get(name).cloned() else {
+        let _changing = engine.catalog.change()?;
+        let found = engine.catalog.named().keyspaces.get(name).cloned();
+        let Some(entry) = found else {
             let what = "there is no keyspace of that name";
             return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
         };
@@ -288,8 +288,7 @@ impl Db {
         // Durable, so that jobs may drop what it leaves, which they are woken for.
         write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;
         ranges.done();
-        named.keyspaces.remove(name);
-        engine.catalog.note_names(&named);
+        engine.catalog.named().keyspaces.remove(name);
         Ok(())
     }
 }

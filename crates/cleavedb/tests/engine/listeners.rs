@@ -117,7 +117,8 @@ impl EventListener for Busy {
             Err(e) => assert!([ErrorKind::Stalled, ErrorKind::Closed].contains(&e.kind()), "{e}"),
         }
         let _ = db.metrics();
-        // A writer may hold the lock of the catalog meanwhile, but not this thread.
+        assert!(db.find_keyspace("none").unwrap_or_default().is_none());
+        // A writer may create one meanwhile, and wait for this thread.
         let name = format!("keyspace {}", self.used.lock().unwrap()["events"]);
         match db.create_keyspace(&name, KeyspaceOptions::default()) {
             Ok(_) => _ = db.drop_keyspace(&name),
@@ -152,6 +153,9 @@ fn a_listener_may_use_the_database_and_is_refused_what_would_wait() {
                     let name = format!("of the user {key}");
                     db.create_keyspace(&name, KeyspaceOptions::default()).unwrap();
                     db.drop_keyspace(&name).unwrap();
+                    // A load waits for flushes, and keeps writers waiting.
+                    let loaded = (0..9u32).map(|n| (format!("load {n:02}"), [2; 400]));
+                    db.ingest(loaded).unwrap();
                 }
             }
             db.flush().unwrap();

@@ -288,6 +288,12 @@ pub enum Bug {
     OperandsCombinedAcross,
     /// A collection drops or replaces a value, as a filter says, and the index keeps its old entry.
     FilteredEntryForgotten,
+    /// A dictionary is used, and not stored.
+    DictionaryNotStored,
+    /// A dictionary gets the number of one that an earlier session has stored.
+    DictionaryNumberReused,
+    /// A keyspace that is dropped leaves its dictionaries.
+    DictionaryKeptByDrop,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
     /// A bulk load is published although MemTables have older versions of its keys.

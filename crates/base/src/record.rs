@@ -2,8 +2,8 @@
 //!
 //! A record is a 24-byte header, then the key, then the value. Two checksums guard it:
 //!
-//! * the *payload checksum* covers kind, keyspace, key and value. The caller's thread computes it
-//!   once; collection copies it with the record.
+//! * the *payload checksum* covers kind, keyspace, key and value, as they are stored. The caller's
+//!   thread computes it once; collection copies it with the record.
 //! * the *header checksum* covers everything else in the header, the payload checksum included, and
 //!   is seeded with the identity of the file and the offset in it. A stale, swapped or misplaced
 //!   record therefore never passes, and all zeros is never a record.
@@ -105,7 +105,14 @@ impl RecordKind {
 }
 
 const KIND_BITS: u8 = 0x1f;
+const FLAG_COMPRESSED: u8 = 0x20;
 const FLAG_MORE: u8 = 0x40;
+
+/// The kind of a record, and whether its value is compressed, as one byte.
+#[inline]
+fn kind_byte(kind: RecordKind, compressed: bool) -> u8 {
+    kind as u8 | if compressed { FLAG_COMPRESSED } else { 0 }
+}
 
 /// What ties a record to one file: seeds its header checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,14 +135,19 @@ impl FileIdentity {
     }
 }
 
-/// The checksum that moves with a record.
+/// The checksum that moves with a record whose value is not compressed.
 #[inline]
 pub fn payload_check(kind: RecordKind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> u32 {
-    with_key(key, hash64(value, value_seed(kind, keyspace, key.len())))
+    check_payload(kind as u8, keyspace, key, value)
 }
 
-fn value_seed(kind: RecordKind, keyspace: KeyspaceId, key_len: usize) -> u64 {
-    u64::from(kind as u8) | u64::from(keyspace.0) << 8 | (key_len as u64) << 32
+#[inline]
+fn check_payload(kind_byte: u8, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> u32 {
+    with_key(key, hash64(value, value_seed(kind_byte, keyspace, key.len())))
+}
+
+fn value_seed(kind_byte: u8, keyspace: KeyspaceId, key_len: usize) -> u64 {
+    u64::from(kind_byte) | u64::from(keyspace.0) << 8 | (key_len as u64) << 32
 }
 
 /// The payload checksum of `key` and a value with this hash.
@@ -151,7 +163,7 @@ impl PayloadCheck {
     /// Begins with the record of `header`.
     pub fn new(header: &Header) -> Self {
         let key_len = usize::from(header.key_len);
-        Self(Hash64::new(value_seed(header.kind, header.keyspace, key_len)))
+        Self(Hash64::new(value_seed(header.kind_byte(), header.keyspace, key_len)))
     }
 
     /// Takes the next piece of the value.
@@ -174,6 +186,8 @@ pub struct Header {
     pub seq: SeqNo,
     /// What the record is.
     pub kind: RecordKind,
+    /// Whether the value is compressed, behind its expiry if there is one.
+    pub compressed: bool,
     /// Whether the next record belongs to the same batch.
     pub more: bool,
     /// Length of the value, in bytes.
@@ -199,11 +213,26 @@ impl Header {
             payload_check: payload_check(kind, keyspace, key, value),
             seq,
             kind,
+            compressed: false,
             more: false,
             value_len: value.len() as u32,
             key_len: key.len() as u16,
             keyspace,
         }
+    }
+
+    /// The same for a `value` that is stored compressed.
+    #[must_use]
+    pub fn of_compressed(self, key: &[u8], value: &[u8]) -> Self {
+        let kind_byte = kind_byte(self.kind, true);
+        let payload_check = check_payload(kind_byte, self.keyspace, key, value);
+        Self { payload_check, compressed: true, value_len: value.len() as u32, ..self }
+    }
+
+    /// What the checksum of the payload knows of the kind.
+    #[inline]
+    fn kind_byte(&self) -> u8 {
+        kind_byte(self.kind, self.compressed)
     }
 
     /// Length of the whole record, in bytes.
@@ -215,7 +244,7 @@ impl Header {
     /// The bytes of this header at `offset` of the file `identity`.
     #[inline]
     pub fn encode(&self, identity: FileIdentity, offset: u64) -> [u8; HEADER_LEN] {
-        let kind = self.kind as u8 | if self.more { FLAG_MORE } else { 0 };
+        let kind = self.kind_byte() | if self.more { FLAG_MORE } else { 0 };
         let mut bytes = [0; HEADER_LEN];
         bytes[4..8].copy_from_slice(&self.payload_check.to_le_bytes());
         bytes[8..16].copy_from_slice(&(self.seq << 8 | u64::from(kind)).to_le_bytes());
@@ -237,32 +266,36 @@ impl Header {
         }
         let seq_kind = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
         let kind = seq_kind as u8;
-        if kind & !(KIND_BITS | FLAG_MORE) != 0 {
+        let compressed = kind & FLAG_COMPRESSED != 0;
+        if kind & !(KIND_BITS | FLAG_COMPRESSED | FLAG_MORE) != 0 {
             return None;
         }
         let header = Self {
             payload_check: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
             seq: seq_kind >> 8,
             kind: RecordKind::from_bits(kind & KIND_BITS)?,
+            compressed,
             more: kind & FLAG_MORE != 0,
             value_len: u32::from_le_bytes(bytes[16..20].try_into().ok()?),
             key_len: u16::from_le_bytes(bytes[20..22].try_into().ok()?),
             keyspace: KeyspaceId(u16::from_le_bytes(bytes[22..24].try_into().ok()?)),
         };
         let front = header.kind.front_len();
-        (front..=front + VALUE_LEN_MAX).contains(&(header.value_len as usize)).then_some(header)
+        let fits = (front..=front + VALUE_LEN_MAX).contains(&(header.value_len as usize));
+        (fits && (!compressed || header.kind.is_separated())).then_some(header)
     }
 
-    /// Length of the user's value, in bytes: the value of the record without its expiry.
+    /// Length of the user's value as it is stored, in bytes: the value of the record without its
+    /// expiry.
     #[inline]
-    pub fn user_value_len(&self) -> usize {
+    pub fn stored_value_len(&self) -> usize {
         self.value_len as usize - self.kind.front_len()
     }
 
     /// Whether `key` and `value` are those that the payload checksum was computed over.
     #[inline]
     pub fn covers(&self, key: &[u8], value: &[u8]) -> bool {
-        self.payload_check == payload_check(self.kind, self.keyspace, key, value)
+        self.payload_check == check_payload(self.kind_byte(), self.keyspace, key, value)
     }
 }
 
@@ -273,8 +306,8 @@ pub struct Record<'a> {
     pub header: Header,
     /// The user key.
     pub key: &'a [u8],
-    /// The value, behind its expiry if the kind says so; or the payload of a record of the store
-    /// itself.
+    /// The value, behind its expiry if the kind says so, and perhaps compressed; or the payload of
+    /// a record of the store itself.
     pub value: &'a [u8],
 }
 
@@ -359,6 +392,22 @@ mod tests {
             check.update(&[0]);
             assert!(!check.matches(&header, b"key"), "a byte more than {len}");
         }
+    }
+
+    #[test]
+    fn a_compressed_value_is_never_taken_for_another() {
+        let plain = Header::new(RecordKind::Separated, KeyspaceId(2), 9, b"key", b"value");
+        let compressed = plain.of_compressed(b"key", b"value");
+        for (header, other) in [(plain, compressed), (compressed, plain)] {
+            let mut check = PayloadCheck::new(&header);
+            check.update(b"value");
+            assert!(header.covers(b"key", b"value") && check.matches(&header, b"key"));
+            assert_eq!(Header::decode(&header.encode(ID, 0), ID, 0), Some(header));
+            let forged = Header { compressed: other.compressed, ..header };
+            assert!(!forged.covers(b"key", b"value"), "{forged:?}");
+        }
+        let inline = Header { kind: RecordKind::Inline, ..compressed };
+        assert_eq!(Header::decode(&inline.encode(ID, 0), ID, 0), None, "no such record");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use cleavedb_index::{MemTable, RangeTombstones};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
-use cleavedb_values::{RecordCache, SegmentSet};
+use cleavedb_values::{Dictionaries, RecordCache, SegmentSet};
 
 use crate::catalog::Catalog;
 use crate::catalog_load;
@@ -73,7 +73,12 @@ pub(crate) fn build(
         database_id,
         time: Time::new(options.time.clone()),
         merges: Merges::new(&options.merge_operators, options.merged_value_max()),
-        catalog: Catalog::new(options.separated_from()),
+        catalog: Catalog::new(
+            options.separated_from(),
+            options.long_value(),
+            options.value_compression,
+        ),
+        dictionaries: Dictionaries::default(),
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
@@ -136,7 +141,7 @@ fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
     for (number, facts) in live.value_files.iter() {
         segments.push(engine.open_segment(facts.kind, number, None)?);
     }
-    let segments = SegmentSet::default().with(&segments, &[]);
+    let segments = SegmentSet::new(engine.dictionaries.clone()).with(&segments, &[]);
     let segments = value_files::open_groups(engine, live, &segments)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())

@@ -7,6 +7,7 @@
 //! keyspace").
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use cleavedb_values::ValueCompression;
 
+use crate::compressor::{Compression, Compressor};
 use crate::events;
 
 /// First byte of the keys of the system keyspace that name a keyspace.
@@ -31,6 +34,7 @@ const NAME_LEN_MAX: usize = 255;
 /// Tags of options in a record.
 const MIN_SEPARATED: u64 = 1;
 const TTL: u64 = 2;
+const COMPRESSION: u64 = 3;
 
 /// Options of a keyspace, stored with it.
 ///
@@ -43,14 +47,9 @@ pub struct KeyspaceOptions {
     /// How long values live that are put without a time to live of their own: after that they are
     /// not there any more. Stored in milliseconds, rounded up. Default: for good.
     pub ttl: Option<Duration>,
-}
-
-impl KeyspaceOptions {
-    /// Length from which on values leave the index, in a database where it is `usual` and values of
-    /// `long` bytes always do.
-    pub(crate) fn separated_from(self, usual: usize, long: usize) -> usize {
-        self.min_separated.map_or(usual, |least| least.min(long))
-    }
+    /// How values that leave the index are compressed. Default: as those of the database
+    /// ([`crate::Options::value_compression`]).
+    pub compression: Option<ValueCompression>,
 }
 
 /// A keyspace as the handles of an open database share it.
@@ -62,6 +61,7 @@ pub(crate) struct CatalogEntry {
     pub(crate) separated_from: usize,
     /// How long values live that have no time to live of their own.
     pub(crate) ttl: Option<Duration>,
+    pub(crate) compressor: Compressor,
     /// The sequence number of its drop, [`SEQ_MAX`] before.
     dropped: AtomicU64,
     /// The same for all keyspaces of an open database.
@@ -117,6 +117,12 @@ pub(crate) struct Catalog {
     changing: Mutex<()>,
     /// A number above those of all range tombstones.
     next_tombstone: AtomicU64,
+    /// A number above those of all dictionaries. Held while one is made, whose commit may wait, too.
+    next_dictionary: Mutex<NonZeroU32>,
+    /// What the compressors of all keyspaces share.
+    pub(crate) compression: Arc<Compression>,
+    /// Length from which on values leave the index whatever a keyspace says, in bytes.
+    long_value: usize,
 }
 
 /// The keyspaces that have names.
@@ -126,13 +132,20 @@ pub(crate) struct Named {
 }
 
 impl Catalog {
-    /// The catalog of a database whose values leave the index from `separated_from` bytes on.
-    pub(crate) fn new(separated_from: usize) -> Self {
+    /// The catalog of a database whose values leave the index from `separated_from` bytes on, or, as
+    /// a keyspace wants it, from `long_value` bytes on at the latest, `compressed` so.
+    pub(crate) fn new(
+        separated_from: usize,
+        long_value: usize,
+        compressed: ValueCompression,
+    ) -> Self {
+        let compression = Arc::default();
         let default = CatalogEntry {
             id: KeyspaceId::DEFAULT,
             name: DEFAULT_NAME.to_owned(),
             separated_from,
             ttl: None,
+            compressor: Compressor::new(compressed, &compression),
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
@@ -141,7 +154,28 @@ impl Catalog {
             named: Mutex::default(),
             changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
+            next_dictionary: Mutex::new(NonZeroU32::MIN),
+            compression,
+            long_value,
         }
+    }
+
+    /// The number of the next dictionary, for the only thread that makes one; `None` if another one
+    /// does so now.
+    pub(crate) fn next_dictionary(&self) -> Option<MutexGuard<'_, NonZeroU32>> {
+        self.next_dictionary.try_lock()
+    }
+
+    /// At an open: there is a dictionary with this number.
+    pub(crate) fn found_dictionary(&self, number: NonZeroU32) {
+        let mut next = self.next_dictionary.lock();
+        *next = number.saturating_add(1).max(*next);
+    }
+
+    /// All keyspaces.
+    pub(crate) fn entries(&self) -> Vec<Arc<CatalogEntry>> {
+        let named = self.named.lock();
+        named.keyspaces.values().chain([&self.default]).cloned().collect()
     }
 
     /// A number for a new range tombstone.
@@ -186,13 +220,13 @@ impl Catalog {
     /// dropped. In an event listener this fails if another thread does so now, since that may wait
     /// for the job that the listener is told of.
     pub(crate) fn change(&self) -> Result<MutexGuard<'_, ()>> {
-        match self.changing.try_lock() {
-            Some(guard) => Ok(guard),
-            None => {
-                events::check_may_wait()?;
-                Ok(self.changing.lock())
-            }
-        }
+        lock_to_wait(&self.changing)
+    }
+
+    /// Keeps other threads from making a dictionary until the guard is dropped; fails as
+    /// [`Self::change`] does, which comes first.
+    pub(crate) fn no_dictionaries(&self) -> Result<MutexGuard<'_, NonZeroU32>> {
+        lock_to_wait(&self.next_dictionary)
     }
 
     /// The lock on the keyspaces that have names.
@@ -205,16 +239,29 @@ impl Catalog {
         &self,
         id: KeyspaceId,
         name: &str,
-        separated_from: usize,
-        ttl: Option<Duration>,
+        options: KeyspaceOptions,
     ) -> CatalogEntry {
+        let usual = self.default.separated_from;
+        let compressed = options.compression.unwrap_or(self.default.compressor.how());
         CatalogEntry {
             id,
             name: name.to_owned(),
-            separated_from,
-            ttl,
+            separated_from: options.min_separated.map_or(usual, |least| least.min(self.long_value)),
+            ttl: options.ttl,
+            compressor: Compressor::new(compressed, &self.compression),
             dropped: AtomicU64::new(SEQ_MAX),
             database: self.default.database.clone(),
+        }
+    }
+}
+
+/// A lock whose holder may wait for jobs: an event listener fails if it is not free.
+fn lock_to_wait<T>(lock: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Some(guard) => Ok(guard),
+        None => {
+            events::check_may_wait()?;
+            Ok(lock.lock())
         }
     }
 }
@@ -274,6 +321,10 @@ pub(crate) fn encode(id: KeyspaceId, options: KeyspaceOptions) -> Vec<u8> {
         put_varint(&mut out, TTL);
         put_varint(&mut out, u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
     }
+    if let Some(compression) = options.compression {
+        put_varint(&mut out, COMPRESSION);
+        put_varint(&mut out, compression as u64);
+    }
     out
 }
 
@@ -293,6 +344,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(String, KeyspaceId, Ke
                 options.min_separated = Some(least);
             }
             TTL => options.ttl = Some(Duration::from_millis(cursor.varint()?)),
+            COMPRESSION => options.compression = Some(decode_compression(cursor.varint()?)?),
             tag => {
                 let what = "a keyspace has an option that this release does not know";
                 return Err(Error::new(ErrorKind::NewerFormat, what).with("option", tag));
@@ -302,15 +354,28 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(String, KeyspaceId, Ke
     Ok((name.to_owned(), id, options))
 }
 
+fn decode_compression(stored: u64) -> Result<ValueCompression> {
+    let mut all = ValueCompression::ALL.into_iter().map(|(_, compression)| compression);
+    all.find(|compression| *compression as u64 == stored).ok_or_else(|| {
+        let what = "a keyspace is compressed in a way that this release does not know";
+        Error::new(ErrorKind::NewerFormat, what).with("compression", stored)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn catalog() -> Catalog {
+        Catalog::new(0, usize::MAX, ValueCompression::None)
+    }
 
     #[test]
     fn records_round_trip_and_every_truncation_is_refused() {
         for min_separated in [None, Some(0), Some(70_000)] {
             let ttl = min_separated.map(|least| Duration::from_millis(least as u64));
-            let options = KeyspaceOptions { min_separated, ttl };
+            let compression = min_separated.map(|_| ValueCompression::ZstdDictionary);
+            let options = KeyspaceOptions { min_separated, ttl, compression };
             let (key, value) = (name_key("users"), encode(KeyspaceId(513), options));
             assert_eq!(decode(&key, &value).unwrap(), ("users".into(), KeyspaceId(513), options));
             // Without some of its options a record is whole, too.
@@ -331,10 +396,10 @@ mod tests {
 
     #[test]
     fn the_least_free_id_is_taken_again() {
-        let catalog = Catalog::new(0);
+        let catalog = catalog();
         let mut named = catalog.named();
         for (name, id) in [("a", 1), ("b", 3)] {
-            let entry = catalog.entry(KeyspaceId(id), name, 0, None);
+            let entry = catalog.entry(KeyspaceId(id), name, KeyspaceOptions::default());
             named.keyspaces.insert(name.into(), Arc::new(entry));
         }
         assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(2));
@@ -344,11 +409,11 @@ mod tests {
 
     #[test]
     fn gaps_are_the_ids_without_a_keyspace() {
-        let (catalog, last) = (Catalog::new(0), KeyspaceId::SYSTEM.0 - 1);
+        let (catalog, last) = (catalog(), KeyspaceId::SYSTEM.0 - 1);
         let with = |ids: &[u16]| {
             let mut named = Named::default();
             for id in ids {
-                let entry = catalog.entry(KeyspaceId(*id), "name", 0, None);
+                let entry = catalog.entry(KeyspaceId(*id), "name", KeyspaceOptions::default());
                 named.keyspaces.insert(id.to_string(), Arc::new(entry));
             }
             let gaps = named.gaps().into_iter().map(|(first, end)| (first.0, end.0));
@@ -361,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_keyspace_is_there_up_to_its_drop() {
-        let (catalog, other) = (Catalog::new(0), Catalog::new(0));
+        let (catalog, other) = (catalog(), catalog());
         let entry = catalog.entry(KeyspaceId(1), "name", 0, None);
         assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
         entry.drop_at(8);

@@ -1,4 +1,5 @@
-//! Reads the records of the system keyspace at an open: the catalog, and range deletes.
+//! Reads the records of the system keyspace at an open: the catalog, dictionaries, and range
+//! deletes.
 //!
 //! A database that has none pays nothing: no table reaches into that keyspace then, and replay says
 //! whether it met such a record.
@@ -6,11 +7,14 @@
 use std::sync::Arc;
 
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Error, ErrorKind, KeyspaceId, Result};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_values::Dictionary;
 
 use crate::bounds::Bounds;
 use crate::catalog::{self, NAMES};
+use crate::dictionaries::{self, DICTIONARIES};
 use crate::engine::Engine;
 use crate::range_deletes::{self, FORGOTTEN, RANGES};
 use crate::range_tombstones::{add_range_tombstones, set_forgotten_upto};
@@ -29,7 +33,7 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
     let merged = MergeIter::new(sources);
     let mut records = VisibleIter::new(merged, engine.commit.visible(), Some(lower), Some(upper));
     let mut named = engine.catalog.named();
-    let mut tombstones = Vec::new();
+    let (mut tombstones, mut stored) = (Vec::new(), Vec::new());
     records.seek_first()?;
     while records.valid() {
         let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
@@ -39,10 +43,12 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
         match key.first() {
             Some(&NAMES) => {
                 let (name, id, options) = catalog::decode(key, records.value())?;
-                let own = &engine.options;
-                let from = options.separated_from(own.separated_from(), own.long_value());
-                let entry = Arc::new(engine.catalog.entry(id, &name, from, options.ttl));
+                let entry = Arc::new(engine.catalog.entry(id, &name, options));
                 named.keyspaces.insert(name, entry);
+            }
+            Some(&DICTIONARIES) => {
+                let (keyspace, dictionary) = dictionaries::decode(key, records.value())?;
+                stored.push((keyspace, Arc::new(dictionary)));
             }
             Some(&RANGES) => {
                 let tombstone = range_deletes::decode(key, records.value(), records.seq())?;
@@ -61,8 +67,24 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
         }
         records.next()?;
     }
+    drop(named);
     if !tombstones.is_empty() {
         add_range_tombstones(engine, tombstones);
     }
+    add_dictionaries(engine, stored);
     Ok(())
+}
+
+/// Adds the dictionaries that are stored, in the order of their numbers: a keyspace uses its last.
+fn add_dictionaries(engine: &Engine, stored: Vec<(KeyspaceId, Arc<Dictionary>)>) {
+    let keyspaces = engine.catalog.entries();
+    for (id, dictionary) in stored {
+        if !planted(Bug::DictionaryNumberReused) {
+            engine.catalog.found_dictionary(dictionary.number());
+        }
+        engine.dictionaries.add(dictionary.clone());
+        if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == id) {
+            keyspace.compressor.add_dictionary(dictionary);
+        }
+    }
 }

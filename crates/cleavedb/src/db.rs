@@ -51,7 +51,9 @@ use crate::space::reserve;
 use crate::threads::Threads;
 use crate::transaction::Commits;
 use crate::write::{self, Terms};
-use crate::{bulk_load, events, maintenance, memtables, pressure, scheduler, session};
+use crate::{
+    bulk_load, dictionaries, events, maintenance, memtables, pressure, scheduler, session,
+};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -365,7 +367,9 @@ impl Db {
         let engine = self.inner.writable()?;
         let changes = batch.changes(&engine.catalog.default);
         let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
-        write::write_changes(engine, changes, durability, terms)
+        write::write_changes(engine, changes, durability, terms)?;
+        dictionaries::make_due(engine);
+        Ok(())
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

@@ -31,25 +31,48 @@ impl<'a> EncodedOp<'a> {
     #[inline]
     pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
         let expiry = op.lifetime.expiry(keyspace.ttl, time);
-        if expiry.is_never() {
-            return Self::with_threshold(op, keyspace.id, keyspace.separated_from);
+        if !expiry.is_never() {
+            return Self::expiring(op, expiry, keyspace, time);
         }
-        Self::expiring(op, expiry, keyspace, time)
+        match op.value {
+            Some(value) if keyspace.compressor.is_on() => {
+                Self::compressing(op, keyspace, value, b"")
+            }
+            _ => Self::with_threshold(op, keyspace.id, keyspace.separated_from),
+        }
     }
 
     /// A put of a value that expires. One that has expired already is a delete: so while a snapshot
     /// is held, nothing expires for it that was written after it.
     #[cold]
     fn expiring(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
-        let value = op.value.filter(|_| !expiry.is_over(time.millis()));
-        let Some(value) = value else {
-            return Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX);
+        match op.value.filter(|_| !expiry.is_over(time.millis())) {
+            Some(value) => Self::compressing(op, keyspace, value, &expiry.encode()),
+            None => Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX),
+        }
+    }
+
+    /// A put of a value behind its encoded expiry, if it has one: compressed, if it leaves the
+    /// index and the keyspace wants it.
+    #[cold]
+    fn compressing(op: Op<'a>, keyspace: &CatalogEntry, value: &'a [u8], expiry: &[u8]) -> Self {
+        let kind = match (expiry.is_empty(), value.len() >= keyspace.separated_from) {
+            (true, true) => RecordKind::Separated,
+            (true, false) => RecordKind::Inline,
+            (false, true) => RecordKind::ExpiringSeparated,
+            (false, false) => RecordKind::ExpiringInline,
         };
-        let kind = match value.len() >= keyspace.separated_from {
-            true => RecordKind::ExpiringSeparated,
-            false => RecordKind::ExpiringInline,
+        let compressed =
+            if kind.is_separated() { keyspace.compressor.compress(value, expiry) } else { None };
+        if let Some(stored) = compressed {
+            let plain = Self::of_kind(kind, keyspace.id, op.key, Cow::Borrowed(b""));
+            let header = plain.header.of_compressed(op.key, &stored);
+            return Self { header, value: Cow::Owned(stored), ..plain };
+        }
+        let stored = match expiry.is_empty() {
+            true => Cow::Borrowed(value),
+            false => Cow::Owned([expiry, value].concat()),
         };
-        let stored = Cow::Owned([&expiry.encode()[..], value].concat());
         Self::of_kind(kind, keyspace.id, op.key, stored)
     }
 

@@ -22,8 +22,8 @@ use cleavedb_storage::{
     Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
     RemoveMode, Storage,
 };
-use cleavedb_values::RecordCache;
 use cleavedb_values::groups::GroupFilters;
+use cleavedb_values::{Dictionaries, RecordCache};
 
 use crate::catalog::Catalog;
 use crate::commit::Commit;
@@ -90,6 +90,8 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// Limits what jobs write.
     pub(crate) pacer: Arc<Pacer>,
+    /// Those that its values are compressed with.
+    pub(crate) dictionaries: Dictionaries,
     /// Its listeners, and what they are told.
     pub(crate) events: Events,
     /// How long operations take, if that is measured.

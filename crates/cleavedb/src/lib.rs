@@ -40,6 +40,7 @@ mod poison;
 mod gate;
 mod publish;
 mod bounds;
+mod compressor;
 mod catalog;
 mod batch;
 mod state;
@@ -76,6 +77,7 @@ mod reclaim;
 mod write;
 mod bulk_load;
 mod read;
+mod dictionaries;
 pub mod encode;
 mod item;
 mod outside_ranges;
@@ -131,7 +133,8 @@ pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{
-    GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
+    GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueCompression,
+    ValueLayout,
 };
 pub use cursor::Cursor;
 pub use db::{Builder, BulkLoad, Db, Keyspace};

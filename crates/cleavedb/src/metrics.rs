@@ -289,6 +289,12 @@ pub struct Metrics {
     pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
+    /// Values that were compressed as they were written ([`crate::Options::value_compression`]).
+    pub compressed_values: u64,
+    /// Their bytes before.
+    pub compressed_from: u64,
+    /// Their bytes since.
+    pub compressed_to: u64,
     /// Dead entries that ranges skipped: tombstones, and versions that newer ones hide.
     pub dead_read: u64,
     /// Waits of writers, by cause.

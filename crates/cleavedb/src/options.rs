@@ -17,7 +17,7 @@ use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
-use cleavedb_values::ValueLayout;
+use cleavedb_values::{ValueCompression, ValueLayout};
 
 use crate::crew::Crew;
 use crate::events::EventListener;
@@ -172,6 +172,10 @@ pub struct Options {
     /// Compression of table blocks. Default: none; keys and pointers gain little beyond shared
     /// prefixes.
     pub compression: Compression,
+    /// Compression of values outside the index, each by itself, in the thread that writes it; a
+    /// keyspace may have another ([`crate::KeyspaceOptions::compression`]). Values that are there
+    /// stay as they are. Default: none.
+    pub value_compression: ValueCompression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
     /// How level 0 is kept; may differ at each open. Default: whole; for `Ohdb` 10 partitions, as
@@ -289,6 +293,7 @@ impl Options {
             block_bytes: 4096,
             filter_bits: 10,
             compression: Compression::None,
+            value_compression: ValueCompression::None,
             table_bytes: 32 << 20,
             level0: row.level0,
             level0_bytes,

@@ -24,11 +24,11 @@ use crate::merge::Operand;
 use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
-use crate::read;
 use crate::recent_writes::ReadSet;
 use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
+use crate::{dictionaries, read};
 
 /// Reads and writes that take effect as one, or not at all.
 ///
@@ -381,7 +381,9 @@ impl Transaction {
         // A cursor that is still held has nothing to add to what is committed.
         let reads = std::mem::take(&mut *self.reads.lock());
         let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
-        write::write_changes(engine, ranges.chain(writes), durability, terms)
+        write::write_changes(engine, ranges.chain(writes), durability, terms)?;
+        dictionaries::make_due(engine);
+        Ok(())
     }
 
     /// Drops it without effect, as a drop does.

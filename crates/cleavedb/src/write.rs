@@ -227,7 +227,7 @@ fn make_room(
             true => return Ok(false),
         }
     }
-    let long = have_long(engine, ops, len);
+    let long = have_long(engine, ops);
     let apart = long && needs_file_for_long(append);
     if apart || engine.commit.log.needs_file(&append.appender, len) {
         // The limit is asked under the lock, since any number of writers may have passed before it
@@ -318,9 +318,8 @@ fn squeezes_in(engine: &Engine, append: &Append, ops: &[EncodedOp<'_>]) -> bool 
 
 /// Whether `ops` has a long value to which tables will point in the log, although they point to no
 /// other value there.
-fn have_long(engine: &Engine, ops: &[EncodedOp<'_>], len: u64) -> bool {
-    engine.options.log().keeps_long_value(&engine.options, len)
-        && ops.iter().any(EncodedOp::is_separated)
+fn have_long(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
+    engine.options.log().keeps_long_values() && ops.iter().any(EncodedOp::is_separated)
 }
 
 /// Whether a long value must not go to the log file in use, because a flush may have covered the

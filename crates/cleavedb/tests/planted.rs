@@ -21,6 +21,7 @@ use cleavedb_testkit::backups::{
     a_backup_after_a_disk_was_set_back, a_restore_survives_a_loss_of_power,
 };
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
+use cleavedb_testkit::compressed;
 use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
 use cleavedb_testkit::destroyed::destroyed_at_any_crash;
 use cleavedb_testkit::disks::hash_of;
@@ -409,6 +410,11 @@ fn model_with_filter(seed: u64) -> Result<(), String> {
     model_of_ops(&[setup], &Generator::new(seed, Profile::model()).take(150))
 }
 
+fn compressed_keyspaces(seed: u64) -> Result<(), String> {
+    let setups = compressed::setups();
+    compressed::dictionaries_stay(&setups[seed as usize % setups.len()], seed)
+}
+
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     expiry::space_comes_back(&designs[seed as usize % designs.len()])
@@ -696,6 +702,9 @@ caught! {
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
     a_filtered_value_whose_entry_stays: FilteredEntryForgotten by model_with_filter;
+    a_dictionary_that_is_not_stored: DictionaryNotStored by compressed_keyspaces;
+    a_dictionary_with_the_number_of_another: DictionaryNumberReused by compressed_keyspaces;
+    a_dictionary_that_outlives_its_keyspace: DictionaryKeptByDrop by compressed_keyspaces;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;

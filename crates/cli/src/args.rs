@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cleavedb::ValueCompression;
 
 use crate::durability::DurabilityName;
 use crate::expiry::{self, TtlOrNever};
 use crate::global::Global;
+use crate::named;
 
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
@@ -355,6 +357,18 @@ pub enum KeyspaceCommand {
         /// for good]
         #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
         ttl: Option<Duration>,
+        /// How its values outside the index are compressed: none, lz4, zstd or zstd-dictionary
+        /// [default: as those of the database]
+        #[arg(long, value_parser = named::value_compression, value_name = "HOW")]
+        compression: Option<ValueCompression>,
+    },
+    /// Make a dictionary of the values that a keyspace has now, for those that follow
+    ///
+    /// A keyspace that is compressed with zstd-dictionary makes its first one by itself; another
+    /// one is worth it when values have changed much. Values that are there stay as they are.
+    Train {
+        /// Its name
+        name: String,
     },
     /// Remove a keyspace and everything in it
     Drop {

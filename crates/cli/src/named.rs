@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use cleavedb::{
     Background, Compression, Durability, GroupLayout, LivenessRule, LogRole, MinSeparated, Options,
-    Partition, Preset, Relocation, SurvivorRoute, ValueLayout, VictimPolicy,
+    Partition, Preset, Relocation, SurvivorRoute, ValueCompression, ValueLayout, VictimPolicy,
 };
 use cleavedb_units as units;
 
@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 46] = [
+const OPTIONS: [(&str, &str, Set); 47] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -89,6 +89,9 @@ const OPTIONS: [(&str, &str, Set); 46] = [
         let kinds =
             [("none", Compression::None), ("lz4", Compression::Lz4), ("zstd", Compression::Zstd)];
         put(&mut o.compression, one_of(v, &kinds))
+    }),
+    ("value_compression", "none, lz4, zstd or zstd-dictionary", |o, v| {
+        put(&mut o.value_compression, value_compression(v))
     }),
     ("table_bytes", BYTES, |o, v| put(&mut o.table_bytes, units::parse(v))),
     ("level0", "whole, partitions:N or hyperleveldb", |o, v| put(&mut o.level0, level0::parse(v))),
@@ -204,6 +207,12 @@ fn truth(text: &str) -> Result<bool, String> {
 fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| format!("there is no \"{text}\""))
+}
+
+/// Reads how values outside the index are compressed.
+pub fn value_compression(text: &str) -> Result<ValueCompression, String> {
+    let why = || "there are none, lz4, zstd and zstd-dictionary".to_owned();
+    one_of(text, &ValueCompression::ALL).map_err(|_| why())
 }
 
 /// The groups of a layout, which must have some.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
     LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Relocation, Snapshot,
-    SurvivorRoute, VictimPolicy,
+    SurvivorRoute, ValueCompression, VictimPolicy,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
@@ -84,6 +84,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         block_bytes: size(rng, 256, 5) as usize,
         filter_bits: rng.index(12),
         compression: [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)],
+        value_compression: ValueCompression::ALL[rng.index(4)].1,
         table_bytes: size(rng, 4 << 10, 5),
         level0: [Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb][rng.index(3)],
         level0_bytes: size(rng, 4 << 10, 6),

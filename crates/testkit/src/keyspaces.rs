@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Snapshot, WriteBatch};
+use cleavedb::{
+    Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Snapshot, ValueCompression,
+    WriteBatch,
+};
 use cleavedb_storage_sim::sim::{PowerLoss, Rng};
 
 use crate::disks::{Disks, Images};
@@ -159,6 +162,7 @@ impl Keyspaces {
         let least = [None, Some(0), Some(100), Some(5000)][self.rng.index(4)];
         let options = KeyspaceOptions {
             min_separated: least.filter(|_| separates),
+            compression: [None, Some(ValueCompression::Zstd)][self.rng.index(2)],
             ..KeyspaceOptions::default()
         };
         let created = self.db().create_keyspace(&name, options);

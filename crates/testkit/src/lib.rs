@@ -37,6 +37,7 @@ pub mod recording;
 pub mod explorer;
 pub mod churn;
 pub mod needles;
+pub mod compressed;
 pub mod destroyed;
 pub mod child;
 pub mod program;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
     LivenessRule, ManualTime, MergeOperators, MinSeparated, Options, Partition, Preset, Relocation,
-    SurvivorRoute, TimeSource, VictimPolicy, Volume,
+    SurvivorRoute, TimeSource, ValueCompression, VictimPolicy, Volume,
 };
 
 use crate::merges::Plait;
@@ -292,6 +292,7 @@ impl Setup {
                     ("tiny", |_| {}),
                     ("small tables, lz4", |o| {
                         (o.block_bytes, o.compression) = (256, Compression::Lz4);
+                        o.value_compression = ValueCompression::Lz4;
                         (o.level0_bytes, o.level1_bytes) = (4 << 10, 4 << 10);
                         o.memtables_max = 1;
                     }),
@@ -299,6 +300,7 @@ impl Setup {
                         (o.log_file_bytes, o.memtable_log_bytes) = (128 << 10, 96 << 10);
                         (o.window_bytes, o.memtables_max) = (Some(256 << 10), 3);
                         (o.compression, o.filter_bits) = (Compression::Zstd, 0);
+                        o.value_compression = ValueCompression::Zstd;
                         (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
                         if o.layout.groups.is_some() {
                             o.groups.victim = VictimPolicy::GreedyRandom(2);

@@ -14,12 +14,16 @@ pub mod unexposed;
 pub mod factory;
 pub mod groups;
 pub mod coalesced_read;
+pub mod dictionary;
+pub mod compression;
 pub mod owned_record;
 pub mod record_cache;
 pub mod set;
 pub mod collect;
 
 pub use coalesced_read::{Chunk, POOLED_LEN, ReadBuffers};
+pub use compression::ValueCompression;
+pub use dictionary::{Dictionaries, Dictionary};
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
 pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, ValueLayout};

@@ -1,9 +1,12 @@
-//! A record as its readers keep it: whole, verified, its bytes shared.
+//! A record as its readers keep it: whole, verified, decompressed, its bytes shared.
 
 use bytes::{Buf, Bytes};
-use cleavedb_base::KeyspaceId;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{HEADER_LEN, Header};
+use cleavedb_base::{KeyspaceId, Result};
+
+use crate::compression;
+use crate::dictionary::Dictionaries;
 
 /// A verified record and its memory. Clones share it.
 #[derive(Clone, Debug)]
@@ -17,10 +20,27 @@ pub struct OwnedRecord {
 
 impl OwnedRecord {
     /// The record of this header, which `bytes` hold and nothing else.
-    pub(crate) fn new(bytes: Bytes, header: &Header) -> Self {
+    #[inline]
+    pub(crate) fn new(bytes: Bytes, header: &Header, dictionaries: &Dictionaries) -> Result<Self> {
         debug_assert_eq!(bytes.len(), header.record_len());
         let front_len = header.kind.front_len() as u8;
-        Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len }
+        let mut record =
+            Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len };
+        if header.compressed {
+            record.bytes = record.decompressed(dictionaries)?;
+        }
+        Ok(record)
+    }
+
+    /// The same bytes with the value decompressed; header and checksums are those of the record as
+    /// it is stored.
+    #[cold]
+    fn decompressed(&self, dictionaries: &Dictionaries) -> Result<Bytes> {
+        let (front, value) = self.bytes.split_at(self.value_at());
+        let mut bytes = Vec::with_capacity(front.len() + compression::decompressed_len(value)?);
+        bytes.extend_from_slice(front);
+        compression::decompress(value, dictionaries, &mut bytes)?;
+        Ok(bytes.into())
     }
 
     /// Whether this is a record of that key.
@@ -39,8 +59,14 @@ impl OwnedRecord {
     /// Its value, without its expiry, which shares the memory of the record.
     #[inline]
     pub fn into_value(mut self) -> Bytes {
-        self.bytes.advance(self.key_end() + usize::from(self.front_len));
+        self.bytes.advance(self.value_at());
         self.bytes
+    }
+
+    /// Where the user's value begins.
+    #[inline]
+    fn value_at(&self) -> usize {
+        self.key_end() + usize::from(self.front_len)
     }
 
     #[inline]

@@ -174,6 +174,7 @@ mod tests {
     use cleavedb_base::{EncodedKey, KeyspaceId};
 
     use super::*;
+    use crate::dictionary::Dictionaries;
 
     const SPACE: KeyspaceId = KeyspaceId(0);
 
@@ -181,7 +182,7 @@ mod tests {
         let header = Header::new(RecordKind::Separated, SPACE, seq, key, value);
         // The header of a verified record is not read again.
         let bytes = [&[0; 24], key, value].concat();
-        OwnedRecord::new(bytes.into(), &header)
+        OwnedRecord::new(bytes.into(), &header, &Dictionaries::default()).unwrap()
     }
 
     fn insert(cache: &RecordCache, key: &[u8], seq: SeqNo, value: &[u8]) {

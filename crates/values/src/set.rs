@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::record::Record;
+use cleavedb_base::record::{Header, Record};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::BufferPin;
 use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 
 use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
+use crate::dictionary::Dictionaries;
 use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
 use crate::owned_record::OwnedRecord;
 
@@ -21,9 +22,16 @@ pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
     /// Held so that no range is punched that this read state can reach.
     extents: Arc<BTreeMap<Location, Arc<ExtentHandle>>>,
+    /// Those of the database, which compressed values name.
+    dictionaries: Dictionaries,
 }
 
 impl SegmentSet {
+    /// An empty set, for values that name these dictionaries.
+    pub fn new(dictionaries: Dictionaries) -> Self {
+        Self { dictionaries, ..Self::default() }
+    }
+
     /// This set with `added` and without `removed`; the removed segments' files are queued by their
     /// last reader.
     #[must_use]
@@ -32,7 +40,7 @@ impl SegmentSet {
         segments.retain(|segment| !removed.contains(&segment.number()));
         segments.extend_from_slice(added);
         segments.sort_by_key(|segment| segment.number());
-        Self { segments, extents: self.extents.clone() }
+        Self { segments, ..self.clone() }
     }
 
     /// This set with the extents `added` and without `removed`.
@@ -41,17 +49,18 @@ impl SegmentSet {
         let mut extents = BTreeMap::clone(&self.extents);
         extents.extend(added.iter().map(|extent| (extent.place(), extent.clone())));
         removed.iter().for_each(|place| _ = extents.remove(place));
-        Self { segments: self.segments.clone(), extents: Arc::new(extents) }
+        Self { extents: Arc::new(extents), ..self.clone() }
     }
 
     /// The segments of one kind, without extents: a small set for frequent look-ups.
     #[must_use]
     pub fn of_kind(&self, kind: FileKind) -> Self {
         let of_kind = self.segments.iter().filter(|segment| segment.name().kind() == kind);
-        Self { segments: of_kind.cloned().collect(), extents: Arc::default() }
+        let segments = of_kind.cloned().collect();
+        Self { segments, extents: Arc::default(), dictionaries: self.dictionaries.clone() }
     }
 
-    /// The union of this set and `other`.
+    /// The union of this set and `other`, with the dictionaries of this one.
     #[must_use]
     pub fn joined(&self, other: &Self) -> Self {
         let extents: Vec<_> = other.extents.values().cloned().collect();
@@ -217,8 +226,8 @@ impl SegmentSet {
         Ok(record)
     }
 
-    /// Reads the value of (`encoded_key`, `seq`) at `pointer` and verifies that it is that very
-    /// record.
+    /// Reads the value of (`encoded_key`, `seq`) at `pointer`, verifies that it is that very record,
+    /// and decompresses it.
     pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
         self.record(pointer, encoded_key, seq).map(OwnedRecord::into_value)
     }
@@ -234,15 +243,18 @@ impl SegmentSet {
         self.owned(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
     }
 
-    /// Verifies the record that [`SegmentSet::read`] would read, and returns its length; a far
-    /// record is not held whole in memory.
+    /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its value;
+    /// that of a far record is not held whole in memory, unless it is compressed.
     pub fn check(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<u64> {
         if !is_far(pointer) {
             return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);
         }
         let record = self.far(pointer, encoded_key, seq)?;
+        if record.header.compressed {
+            return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);
+        }
         record.visit(|_| Ok(()))?;
-        Ok(record.header.user_value_len() as u64)
+        Ok(record.header.stored_value_len() as u64)
     }
 
     /// As [`SegmentSet::read`], from a chunk that holds the record.
@@ -276,8 +288,8 @@ impl SegmentSet {
         let (keyspace, key) = split_encoded_key(encoded_key)
             .ok_or_else(|| Error::corruption("a tree key is too short"))?;
         let record = self.find(pointer)?.verify_key(&bytes, pointer, keyspace, key)?;
-        let found = record.map(|record| (record.header.seq, record.header.user_value_len()));
-        Ok(found.map(|(seq, value_len)| (seq, bytes.slice(bytes.len() - value_len..))))
+        let Some(header) = record.map(|record| record.header) else { return Ok(None) };
+        Ok(Some((header.seq, self.own(bytes, pointer, &header)?.into_value())))
     }
 
     #[inline]
@@ -289,6 +301,13 @@ impl SegmentSet {
         seq: SeqNo,
     ) -> Result<OwnedRecord> {
         let header = self.verified(&bytes, pointer, encoded_key, seq)?.header;
-        Ok(OwnedRecord::new(bytes, &header))
+        self.own(bytes, pointer, &header)
+    }
+
+    /// The record of this header in `bytes`, which were read at `pointer` and verified.
+    #[inline]
+    fn own(&self, bytes: Bytes, pointer: ValuePointer, header: &Header) -> Result<OwnedRecord> {
+        OwnedRecord::new(bytes, header, &self.dictionaries)
+            .map_err(|e| e.with("file", pointer.file).with("offset", pointer.offset))
     }
 }

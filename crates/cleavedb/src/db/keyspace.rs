@@ -5,6 +5,7 @@ mod writes;
 mod conditional;
 mod expiring;
 mod merging;
+mod compression;
 mod ranges;
 mod loads;
 
@@ -24,10 +25,9 @@ use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, Keyspace
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::options::Durability;
-use crate::range_collection;
 use crate::range_deletes::RangeDeletes;
-use crate::read;
 use crate::write::{self, Terms};
+use crate::{dictionaries, range_collection, read};
 
 /// A handle on a keyspace: a space of keys of its own in a database, with a name; cheap to clone,
 /// usable from many threads at once.
@@ -230,9 +230,7 @@ impl Db {
         let id = engine.catalog.named().free_id(is_left)?;
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
         self.inner.write_system(&key, &stored)?;
-        let own = &engine.options;
-        let separated_from = options.separated_from(own.separated_from(), own.long_value());
-        let entry = Arc::new(engine.catalog.entry(id, name, separated_from, options.ttl));
+        let entry = Arc::new(engine.catalog.entry(id, name, options));
         engine.catalog.named().keyspaces.insert(name.to_owned(), entry.clone());
         Ok(self.handle(&entry))
     }
@@ -249,8 +247,9 @@ impl Db {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         let gaps = engine.catalog.named().gaps();
-        let ranges: Vec<Bounds> =
+        let mut ranges: Vec<Bounds> =
             gaps.into_iter().map(|(first, last)| Bounds::of_all(first, last)).collect();
+        ranges.push(dictionaries::all());
         range_collection::collect_ranges(engine, &ranges)
     }
 
@@ -274,6 +273,7 @@ impl Db {
             let what = "there is no keyspace of that name";
             return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
         };
+        let _no_dictionaries = engine.catalog.no_dictionaries()?;
         let numbered = |first: SeqNo| entry.drop_at(first);
         let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
         let engine = self.inner.writable()?;
@@ -283,7 +283,11 @@ impl Db {
         ranges.add(1, &lower, &upper, true);
         ranges.tidy();
         let name_op = Op::delete(&key);
-        let ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
+        let dictionaries = entry.compressor.dictionaries();
+        let keys: Vec<_> = dictionaries.iter().map(|it| dictionaries::key(it.number())).collect();
+        let mut ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
+        let keys = if planted(Bug::DictionaryKeptByDrop) { &[] } else { &keys[..] };
+        ops.extend(keys.iter().map(|key| EncodedOp::of_system(Op::delete(key), true)));
         let bytes = name_op.len() + (lower.len() + upper.len()) as u64;
         // Durable, so that jobs may drop what it leaves, which they are woken for.
         write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;

@@ -48,7 +48,10 @@ pub(super) fn operation<'a>(
         && let Ok((expiry, value)) = Expiry::split(header.kind.expires(), value)
     {
         facts.extend(expires(expiry));
-        facts.push(("value_len", (header.user_value_len() as u64).into()));
+        facts.push(("value_len", (header.stored_value_len() as u64).into()));
+        if header.compressed {
+            facts.push(("compressed", "yes".into()));
+        }
         if out.values {
             facts.push(("value", DumpFact::Value(value)));
         }

@@ -113,6 +113,11 @@ impl Metrics {
         look_ups.iter().for_each(|(cache, hits, _)| text.figure(&[("cache", cache)], hits));
         text.begin("cache_misses_total", "counter", "Look-ups that read a file.");
         look_ups.iter().for_each(|(cache, _, misses)| text.figure(&[("cache", cache)], misses));
+        let compressed = self.compressed_values;
+        text.counter("compressed_values", "Values compressed by writers.", compressed);
+        let from = self.compressed_from;
+        text.counter("compressed_from_bytes", "Bytes of these values before.", from);
+        text.counter("compressed_to_bytes", "Bytes of these values since.", self.compressed_to);
         text.counter("dead_read", "Dead entries that ranges skipped.", self.dead_read);
         text.counter("files_removed", "Files removed.", self.files_removed);
         text.counter("punched_bytes", "Bytes of dead extents given back.", self.bytes_punched);

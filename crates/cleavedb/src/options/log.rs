@@ -160,10 +160,9 @@ impl LogPolicy {
         if self == Self::Stay { log } else { keys_and_values }
     }
 
-    /// Whether a commit of `len` bytes, with a separated value, holds a long value that stays in
-    /// the log while others move to tables.
-    pub(crate) fn keeps_long_value(self, options: &Options, len: u64) -> bool {
-        self == Self::ToTables && len >= options.long_value() as u64
+    /// Whether only long values stay in the log, while others move to tables.
+    pub(crate) fn keeps_long_values(self) -> bool {
+        self == Self::ToTables
     }
 
     /// Whether tables point into the part of the log that a MemTable covers, after its flush;

@@ -11,12 +11,14 @@ use cleavedb_index::RangeTombstones;
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
 use cleavedb_storage::{File, FileKind, Name};
+use cleavedb_values::compression;
 
 use super::known::{Known, Verdict};
 use super::merged::Merged;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
 use crate::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::dictionaries::{self, DICTIONARIES};
 use crate::range_deletes::{self, RANGES};
 use crate::time;
 
@@ -65,12 +67,15 @@ impl Salvage {
         let seqs: BTreeMap<Vec<u8>, SeqNo> =
             records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
         let counted = (self.report.keys, self.report.value_bytes);
+        let dictionaries = self.dictionaries.clone();
         self.hand_out_keys(records, &mut |encoded_key, value, _| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let read = match key.first() {
                 Some(&NAMES) => catalog::decode(key, value).map(|(name, id, _)| {
                     names.insert(id, name);
                 }),
+                Some(&DICTIONARIES) => dictionaries::decode(key, value)
+                    .map(|(_, dictionary)| dictionaries.add(Arc::new(dictionary))),
                 Some(&RANGES) => {
                     let seq = seqs.get(encoded_key).copied().unwrap_or_default();
                     range_deletes::decode(key, value, seq).map(|range| ranges.push(range))
@@ -217,6 +222,12 @@ impl Salvage {
         }
         let record = Record::parse(&bytes, identity, offset)?;
         let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
-        Ok((value.to_vec(), expiry))
+        if !record.header.compressed {
+            return Ok((value.to_vec(), expiry));
+        }
+        let mut decompressed = Vec::new();
+        compression::decompress(value, &self.dictionaries, &mut decompressed)
+            .map_err(|e| e.with("file", number).with("offset", offset))?;
+        Ok((decompressed, expiry))
     }
 }

@@ -30,7 +30,7 @@ use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
 use cleavedb_storage::{FileKind, Name};
-use cleavedb_values::ValueLayout;
+use cleavedb_values::{Dictionaries, ValueLayout};
 
 use crate::manifest::{LiveFiles, Loaded, Manifest};
 use crate::merge::MergeOperators;
@@ -50,6 +50,8 @@ pub struct Salvage {
     /// `None` if the manifest cannot be read.
     live: Option<LiveFiles>,
     cache: Arc<BlockCache>,
+    /// Those that compressed values name.
+    dictionaries: Dictionaries,
     keys: BTreeMap<Vec<u8>, Known>,
     /// Whether the manifest and every table that it names were read.
     trusted: bool,
@@ -94,6 +96,7 @@ impl Salvage {
             files,
             live: None,
             cache: Arc::new(BlockCache::new(0)),
+            dictionaries: Dictionaries::default(),
             keys: BTreeMap::new(),
             operators: MergeOperators::default(),
             trusted: false,

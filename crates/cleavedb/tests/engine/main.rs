@@ -6,6 +6,7 @@
 mod backup;
 mod bulk_load;
 mod checkpoint;
+mod compression;
 mod corruption;
 mod crash;
 mod create;

@@ -8,13 +8,16 @@ use cleavedb_base::{Error, ErrorKind};
 use super::Keyspace;
 use crate::batch::Op;
 use crate::bulk_load::{IngestReport, Load};
+use crate::dictionaries::{self, Samples};
 
 /// A bulk load under way: see [`Keyspace::bulk_load`]. Dropped before its end, it leaves nothing.
 pub struct BulkLoad {
     /// `None` after a failure.
     load: Option<Load>,
+    /// Values for the dictionary that the keyspace is to have, until there is one.
+    samples: Option<Samples>,
     /// Declared last: it keeps the database open until the load has removed its files.
-    _keyspace: Keyspace,
+    keyspace: Keyspace,
 }
 
 impl BulkLoad {
@@ -44,7 +47,21 @@ impl BulkLoad {
         if put.is_err() {
             self.load = None;
         }
+        if let (Some(samples), Some(value)) = (&mut self.samples, op.value) {
+            samples.add(self.keyspace.entry(), value);
+            if samples.are_all() {
+                self.make_dictionary();
+            }
+        }
         put
+    }
+
+    /// Makes a dictionary of the first values, for those that follow. If that fails the load goes
+    /// on without.
+    fn make_dictionary(&mut self) {
+        let samples = self.samples.take().unwrap_or_default();
+        let (engine, entry) = (&self.keyspace.inner.engine, self.keyspace.entry());
+        let _ = dictionaries::make_of(engine, entry, || Ok(samples));
     }
 
     /// Makes all of it visible at once, and durable: it is when this returns, whatever the
@@ -127,6 +144,7 @@ impl Keyspace {
         self.inner.writable()?;
         let engine = (*self.inner.engine).clone();
         let load = Load::begin(engine, self.entry().clone())?;
-        Ok(BulkLoad { load: Some(load), _keyspace: self.clone() })
+        let samples = self.entry().compressor.lacks_dictionary().then(Samples::default);
+        Ok(BulkLoad { load: Some(load), samples, keyspace: self.clone() })
     }
 }

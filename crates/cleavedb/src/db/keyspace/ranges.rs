@@ -1,12 +1,20 @@
 //! Work on ranges of keys as a whole: how much they hold, and that their dead data leaves.
 
-use cleavedb_base::Result;
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use super::Keyspace;
 use crate::bounds::{Bounds, KeyRange};
 use crate::range_collection;
 use crate::range_size::{RangeSize, approximate_size};
-use crate::{maintenance, range_work};
+use crate::{dictionaries, maintenance, range_work};
+
+#[cold]
+fn held_by_dictionary() -> Error {
+    let what = "the dictionary with which values of the keyspace are compressed may have pieces of \
+                what was deleted; copy what is to stay to another keyspace, drop this one, and call \
+                collect_dropped";
+    Error::new(ErrorKind::Held, what)
+}
 
 impl Keyspace {
     /// Merges what tables have of a range into one level, which drops entries that no snapshot
@@ -39,6 +47,10 @@ impl Keyspace {
     /// the database and left it before this call, or that is in a checkpoint or a copy, is out of
     /// its reach, and so is what the file system and the device keep of blocks that were freed.
     ///
+    /// A keyspace with a dictionary ([`crate::ValueCompression::ZstdDictionary`]) is refused, since
+    /// the dictionary may have pieces of what was deleted, and others need it: copy what is to stay
+    /// to another keyspace, drop this one, and call [`crate::Db::collect_dropped`].
+    ///
     /// *What it costs*: everything in MemTables is flushed, up to the whole window is overwritten
     /// ([`crate::Options::window_bytes`]), and a manifest is written. The index is compacted as by
     /// [`Keyspace::compact_range`]. Of `lsm` and `ohdb` no more, but for files with long values. Of
@@ -67,7 +79,14 @@ impl Keyspace {
     pub fn collect_range(&self, range: impl KeyRange) -> Result<()> {
         self.inner.engine.gate.check_open()?;
         let engine = self.inner.writable()?;
-        range_collection::collect_ranges(engine, &[Bounds::of(self.entry().id, &range)])
+        let mut ranges = vec![Bounds::of(self.entry().id, &range)];
+        if !self.entry().compressor.dictionaries().is_empty() {
+            if self.entry().check().is_ok() {
+                return Err(held_by_dictionary().with("keyspace", self.name()));
+            }
+            ranges.push(dictionaries::all());
+        }
+        range_collection::collect_ranges(engine, &ranges)
     }
 
     /// About how many keys a range has, and what they take. No value is read: it costs two blocks

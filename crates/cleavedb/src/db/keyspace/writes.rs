@@ -7,7 +7,7 @@ use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange};
 use crate::encoded_op::EncodedOp;
 use crate::options::Durability;
-use crate::write;
+use crate::{dictionaries, write};
 
 impl Keyspace {
     /// Stores `value` under `key`, with the database's default durability.
@@ -77,6 +77,8 @@ impl Keyspace {
         op.check()?;
         let engine = self.inner.writable()?;
         let prepared = EncodedOp::new(op, self.entry(), &engine.time);
-        write::write(engine, &[prepared], op.len(), durability, self.terms())
+        write::write(engine, &[prepared], op.len(), durability, self.terms())?;
+        dictionaries::make_due(engine);
+        Ok(())
     }
 }

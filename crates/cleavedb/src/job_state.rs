@@ -66,7 +66,7 @@ pub(crate) struct LoadUnderWay {
     /// What it has created: a close or a failure removes it.
     pub(crate) files: Vec<(FileKind, FileNumber)>,
     /// Whether it waits for the end of a flush, to begin groups: no other flush begins before.
-    pub(crate) begins_groups: bool,
+    begins_groups: bool,
     /// Whether it is being published: a close waits for its end.
     pub(crate) finishing: bool,
 }
@@ -121,13 +121,25 @@ impl JobState {
         self.constraints.damaged.len() + files.len() + groups.len() + hot.len()
     }
 
-    /// Whether no job is under way.
+    /// Whether no job is under way, and no load that flushes wait for.
     pub(crate) fn is_idle(&self) -> bool {
         !self.flushing
             && !self.preallocating
             && self.compactions == 0
             && self.giving_back == 0
             && self.constraints.pinned_above.is_none()
+            && !self.load_begins_groups()
+    }
+
+    /// Whether a load begins groups now, or waits to do so: no flush begins meanwhile.
+    pub(crate) fn load_begins_groups(&self) -> bool {
+        self.load.as_ref().is_some_and(|load| load.begins_groups)
+    }
+
+    /// Notes that the load begins groups, or that it has: a flush may be due from then on.
+    pub(crate) fn set_load_begins_groups(&mut self, begins: bool) {
+        self.load.iter_mut().for_each(|load| load.begins_groups = begins);
+        self.ended += u64::from(!begins);
     }
 
     /// The counts of requests and of ended jobs so far.
@@ -369,6 +381,21 @@ impl Jobs {
 mod tests {
     use super::*;
     use std::time::Instant;
+
+    /// A regression: a writer that waited for a flush was told that none is due, while a bulk load
+    /// held it up; and a look during the load was taken for one after it.
+    #[test]
+    fn a_flush_that_a_load_holds_up_is_waited_for() {
+        let jobs = Jobs::default();
+        jobs.lock().load = Some(LoadUnderWay::default());
+        let ended = jobs.lock().moves().ended;
+        jobs.lock().set_load_begins_groups(true);
+        jobs.found_nothing(&JobKind::ALL, 0);
+        assert!(!jobs.lock().is_over(0));
+        jobs.lock().set_load_begins_groups(false);
+        assert!(!jobs.lock().nothing_ended_since(ended));
+        assert!(jobs.lock().is_over(0), "the next look finds it due");
+    }
 
     /// A regression: a request between a look and the sleep was lost, and the flush waited for the
     /// next look.

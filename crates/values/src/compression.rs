@@ -53,6 +53,11 @@ impl ValueCompression {
         ("zstd-dictionary", Self::ZstdDictionary),
     ];
 
+    /// Its name on command lines.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
     /// Compresses `value` behind the bytes of `front`; `None` if that saves less than an eighth.
     pub fn compress(
         self,

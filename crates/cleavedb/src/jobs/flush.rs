@@ -76,8 +76,7 @@ impl<'e> Job<'e> for Flush<'e> {
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
         let mut state = engine.jobs.lock();
         let oldest = engine.state.load().oldest_sealed();
-        let begins_groups = state.load.as_ref().is_some_and(|load| load.begins_groups);
-        let held = state.flushing || state.split_waits.is_some() || begins_groups;
+        let held = state.flushing || state.split_waits.is_some() || state.load_begins_groups();
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;

@@ -1,6 +1,6 @@
 //! `keyspace`: lists, creates and drops keyspaces.
 
-use cleavedb::{Db, Error, ErrorKind, KeyspaceOptions};
+use cleavedb::{Db, Error, ErrorKind, KeyspaceOptions, ValueCompression};
 use serde::Serialize;
 
 use crate::args::{KeyspaceCommand, Within};
@@ -13,6 +13,8 @@ use crate::{interrupt, store, watch};
 #[derive(Serialize)]
 struct Named<'a> {
     keyspace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compression: Option<&'a str>,
 }
 
 pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console) -> Result<Exit> {
@@ -69,7 +71,12 @@ fn list(db: &Db, console: &Console) -> Result<()> {
     for keyspace in db.keyspaces()? {
         let name = keyspace.name();
         match console.json() {
-            true => console.json_line(&Named { keyspace: name })?,
+            true => {
+                let compression = keyspace.compression();
+                let compression =
+                    (compression != ValueCompression::None).then(|| compression.name());
+                console.json_line(&Named { keyspace: name, compression })?;
+            }
             false => console.line(console.shown(name.as_bytes()))?,
         }
     }

@@ -42,3 +42,30 @@ fn data_goes_from_one_keyspace_to_another() {
     home.run(&["repair", "cleave.db", "new"]).ok();
     assert_eq!(home.run(&["--db", "new", "scan", "-k", "fruit"]).text(), "apple\tred\n");
 }
+
+#[test]
+fn a_keyspace_is_compressed_as_it_was_created() {
+    let home = Home::new();
+    let create = ["keyspace", "create", "orders", "--compression"];
+    home.run(&[&create[..], &["zip"]].concat()).fails(2, "none, lz4, zstd and zstd-dictionary");
+    home.run(&[&create[..], &["zstd-dictionary"]].concat()).ok();
+    assert_eq!(
+        home.run(&["--json", "keyspace", "list"]).text(),
+        "{\"keyspace\":\"orders\",\"compression\":\"zstd-dictionary\"}\n"
+    );
+    home.run(&["keyspace", "train", "orders"]).fails(2, "512 KiB of values");
+    home.run(&["keyspace", "train", "order"]).fails(4, "no keyspace of that name");
+    let order = |n: u32| format!("{n} {:x} customer {} pays later. ", n * 7919, n % 97).repeat(20);
+    let lines = (0..2000).map(|n| format!("{{\"key\":\"{n:05}\",\"value\":\"{}\"}}\n", order(n)));
+    let file = home.path("orders.jsonl");
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    home.run(&["import", "-k", "orders", "--jsonl", file.to_str().unwrap()]).ok();
+    home.run(&["keyspace", "train", "orders"]).ok();
+    assert_eq!(home.run(&["get", "-k", "orders", "01234"]).text(), order(1234));
+    home.run(&["keyspace", "create", "plain"]).ok();
+    home.run(&["keyspace", "train", "plain"]).fails(2, "ZstdDictionary");
+    home.run(&["check"]).ok();
+    home.run(&["repair", "cleave.db", "new"]).ok();
+    assert_eq!(home.run(&["--db", "new", "get", "-k", "orders", "01234"]).text(), order(1234));
+    home.run(&["keyspace", "drop", "orders", "--collect"]).ok();
+}

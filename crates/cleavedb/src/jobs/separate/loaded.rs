@@ -19,7 +19,6 @@ pub(crate) use super::groups_now;
 use super::pending::{PendingRecord, ValueSource};
 use super::{begun, write_items};
 use crate::engine::Engine;
-use crate::job_state::JobState;
 use crate::manifest::Edit;
 
 /// Interval at which a load that waits for the end of a flush looks again.
@@ -73,16 +72,13 @@ fn with_extents(table: &GroupTable, pending: &[Extent]) -> Result<GroupTable> {
 /// the groups that there were when it began.
 pub(crate) fn without_flushes<T>(engine: &Engine, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut jobs = engine.jobs.lock();
-    let mark = |jobs: &mut JobState, begins| {
-        jobs.load.iter_mut().for_each(|load| load.begins_groups = begins);
-    };
-    mark(&mut jobs, true);
+    jobs.set_load_begins_groups(true);
     while jobs.flushing && !engine.jobs.closing() {
         engine.jobs.progress.wait_for(&mut jobs, LOOK);
     }
     drop(jobs);
     let done = engine.check_open().and_then(|()| work());
-    mark(&mut engine.jobs.lock(), false);
+    engine.jobs.lock().set_load_begins_groups(false);
     // The flush that was held up is due.
     engine.jobs.wake();
     done

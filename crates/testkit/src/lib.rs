@@ -38,6 +38,7 @@ pub mod explorer;
 pub mod churn;
 pub mod needles;
 pub mod compressed;
+pub mod golden;
 pub mod destroyed;
 pub mod child;
 pub mod program;

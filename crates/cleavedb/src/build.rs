@@ -73,11 +73,7 @@ pub(crate) fn build(
         database_id,
         time: Time::new(options.time.clone()),
         merges: Merges::new(&options.merge_operators, options.merged_value_max()),
-        catalog: Catalog::new(
-            options.separated_from(),
-            options.long_value(),
-            options.value_compression,
-        ),
+        catalog: catalog(&options),
         dictionaries: Dictionaries::default(),
         commit,
         state: ReadStates::new(state),
@@ -126,6 +122,12 @@ fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
         tombstones: RangeTombstones::default(),
         forgotten_upto: 0,
     }
+}
+
+/// The catalog before its keyspaces are read.
+fn catalog(options: &Options) -> Catalog {
+    let (usual, long) = (options.separated_from(), options.long_value());
+    Catalog::new(usual, long, options.value_compression)
 }
 
 /// The cache of records that `options` ask for, of its own or in shared memory.

@@ -117,7 +117,7 @@ pub(crate) struct Catalog {
     changing: Mutex<()>,
     /// A number above those of all range tombstones.
     next_tombstone: AtomicU64,
-    /// A number above those of all dictionaries. Held while one is made, whose commit may wait, too.
+    /// A number above those of all dictionaries. Held while one is made, whose commit may wait.
     next_dictionary: Mutex<NonZeroU32>,
     /// What the compressors of all keyspaces share.
     pub(crate) compression: Arc<Compression>,
@@ -132,8 +132,8 @@ pub(crate) struct Named {
 }
 
 impl Catalog {
-    /// The catalog of a database whose values leave the index from `separated_from` bytes on, or, as
-    /// a keyspace wants it, from `long_value` bytes on at the latest, `compressed` so.
+    /// The catalog of a database whose values leave the index from `separated_from` bytes on,
+    /// `compressed` so, unless a keyspace has other options: from `long_value` bytes on all do.
     pub(crate) fn new(
         separated_from: usize,
         long_value: usize,

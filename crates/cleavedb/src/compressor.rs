@@ -40,7 +40,7 @@ pub(crate) struct Compressor {
     dictionaries: ArcSwap<Vec<Arc<Dictionary>>>,
     /// Bytes of values that were compressed without a dictionary that they could have had.
     without: AtomicU64,
-    /// The next look for samples is at so many of them.
+    /// How many there are at the next look for samples.
     look_at: AtomicU64,
     shared: Arc<Compression>,
 }

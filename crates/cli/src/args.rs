@@ -1,6 +1,7 @@
 //! The arguments of the command line, as types; the commands implement them.
 
 mod keys;
+mod keyspaces;
 mod backups;
 mod bulk;
 
@@ -9,16 +10,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use cleavedb::ValueCompression;
 
 use crate::durability::DurabilityName;
 use crate::expiry::{self, TtlOrNever};
 use crate::global::Global;
-use crate::named;
 
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
 pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
+pub use keyspaces::KeyspaceCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -339,45 +339,6 @@ pub enum Command {
     /// collects garbage, checks everything, and prints each step and its cost. The tree is only
     /// read. The database of --db is not touched.
     Tour(TourArgs),
-}
-
-/// What to do with keyspaces.
-#[derive(Debug, Subcommand)]
-pub enum KeyspaceCommand {
-    /// Print the names of all keyspaces but the default one
-    List,
-    /// Create a keyspace, which must not exist
-    Create {
-        /// Its name, of 1 to 255 bytes
-        name: String,
-        /// Length in bytes from which on its values leave the index [default: that of the database]
-        #[arg(long, value_name = "BYTES")]
-        min_separated: Option<usize>,
-        /// How long its values live that get no time of their own: 90s, 15m, 12h, 7days [default:
-        /// for good]
-        #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
-        ttl: Option<Duration>,
-        /// How its values outside the index are compressed: none, lz4, zstd or zstd-dictionary
-        /// [default: as those of the database]
-        #[arg(long, value_parser = named::value_compression, value_name = "HOW")]
-        compression: Option<ValueCompression>,
-    },
-    /// Make a dictionary of the values that a keyspace has now, for those that follow
-    ///
-    /// A keyspace that is compressed with zstd-dictionary makes its first one by itself; another
-    /// one is worth it when values have changed much. Values that are there stay as they are.
-    Train {
-        /// Its name
-        name: String,
-    },
-    /// Remove a keyspace and everything in it
-    Drop {
-        /// Its name
-        name: String,
-        /// Do not end before its keys and values have left every file of the database
-        #[arg(long)]
-        collect: bool,
-    },
 }
 
 /// What to look into.

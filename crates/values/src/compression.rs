@@ -1,6 +1,6 @@
 //! How a separated value is compressed: by the thread of its writer, by itself, before the checksum
 //! of its record is computed. Log, flush and collection then move bytes that they do not look into,
-//! and only readers decompress (decision 0052; format: `docs/format.md`, "Compressed value").
+//! and only readers decompress (decision 0052; format: `docs/format.md`, "Record").
 
 use std::cell::RefCell;
 use std::num::NonZeroU32;

@@ -29,9 +29,9 @@ impl Keyspace {
 
     /// Makes a dictionary of 32 KiB from values that the keyspace has now, for those that are put
     /// from now on; values that are there keep theirs. A keyspace that is compressed with a
-    /// dictionary ([`ValueCompression::ZstdDictionary`]) makes its first one without a call; another
-    /// one is worth it when values have changed much since. It is as durable as the values that
-    /// use it.
+    /// dictionary ([`ValueCompression::ZstdDictionary`]) makes its first one without a call;
+    /// another one is worth it when values have changed much since. It is as durable as the values
+    /// that use it.
     ///
     /// Returns false if there is none: the keyspace has less than 512 KiB of values of up to 16 KiB
     /// that leave the index, they have nothing in common, or another thread makes one now. Fails

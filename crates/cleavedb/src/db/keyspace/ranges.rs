@@ -11,8 +11,8 @@ use crate::{dictionaries, maintenance, range_work};
 #[cold]
 fn held_by_dictionary() -> Error {
     let what = "the dictionary with which values of the keyspace are compressed may have pieces of \
-                what was deleted; copy what is to stay to another keyspace, drop this one, and call \
-                collect_dropped";
+                what was deleted; copy what is to stay to another keyspace, drop this one, and \
+                call collect_dropped";
     Error::new(ErrorKind::Held, what)
 }
 

@@ -207,8 +207,8 @@ mod tests {
     fn json(n: u64) -> Vec<u8> {
         let hash = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         format!(
-            "{{\"id\":{n},\"name\":\"user {hash:x}\",\"email\":\"{hash}@example.org\",\"active\":{},\
-             \"address\":{{\"street\":\"{} Main Street\",\"city\":\"Springfield\"}},\
+            "{{\"id\":{n},\"name\":\"user {hash:x}\",\"email\":\"{hash}@example.org\",\
+             \"active\":{},\"address\":{{\"street\":\"{} Main Street\",\"city\":\"Springfield\"}},\
              \"tags\":[\"customer\",\"newsletter\"],\"created\":\"2026-11-{:02}T12:{:02}:00Z\"}}",
             n % 3 == 0,
             hash % 1000,

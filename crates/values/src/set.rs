@@ -226,8 +226,8 @@ impl SegmentSet {
         Ok(record)
     }
 
-    /// Reads the value of (`encoded_key`, `seq`) at `pointer`, verifies that it is that very record,
-    /// and decompresses it.
+    /// Reads the value of (`encoded_key`, `seq`) at `pointer`, verifies that it is that very
+    /// record, and decompresses it.
     pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
         self.record(pointer, encoded_key, seq).map(OwnedRecord::into_value)
     }
@@ -243,8 +243,8 @@ impl SegmentSet {
         self.owned(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
     }
 
-    /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its value;
-    /// that of a far record is not held whole in memory, unless it is compressed.
+    /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its
+    /// value; that of a far record is not held whole in memory, unless it is compressed.
     pub fn check(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<u64> {
         if !is_far(pointer) {
             return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);

@@ -8,7 +8,7 @@ use cleavedb::{Background, Db, Options};
 use cleavedb_testkit::{Churn, Setup};
 
 /// Writes between two looks.
-const WRITES: usize = 400;
+const WRITES: usize = 250;
 
 fn designs() -> Vec<Setup> {
     Setup::designs().into_iter().chain(Setup::partitioned()).collect()

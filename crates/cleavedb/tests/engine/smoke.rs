@@ -36,7 +36,7 @@ fn everything_once() {
             for round in 0..4u32 {
                 let db = Db::open(dir.path().join("db"), options.clone()).unwrap();
                 assert_eq!(db.recovery_report().bytes_cut, 0);
-                for i in 0..6000u32 {
+                for i in 0..3000u32 {
                     let k = key(i + round * 17);
                     if i % 7 == 3 {
                         db.delete(&k).unwrap();

@@ -264,7 +264,7 @@ fn a_search_ends_when_space_is_found() {
 /// Whatever the disk holds when a full store dies, it opens within the same limit and works.
 #[test]
 fn a_full_store_survives_crashes_within_its_limit() {
-    const POINTS: usize = 12;
+    const POINTS: usize = 7;
     for setup in Setup::designs() {
         let options = limited(&setup);
         let sim = Sim::new();

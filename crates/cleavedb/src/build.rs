@@ -26,7 +26,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::latency::Latencies;
 use crate::limit::Limit;
-use crate::manifest::LiveFiles;
+use crate::manifest::{LiveFiles, ManifestMark};
 use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::{Background, Options};
@@ -35,11 +35,18 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::resources::Resources;
-use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::value_files;
+
+/// What the engine of a reader beside the writer has besides.
+pub(crate) struct BesideWriter<'a> {
+    /// How far the manifest was read.
+    pub(crate) mark: ManifestMark,
+    /// The engine before it: open files, keyspaces and snapshots are shared.
+    pub(crate) earlier: Option<&'a Engine>,
+}
 
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
@@ -48,6 +55,7 @@ pub(crate) fn build(
     recovered: Recovered,
     (limit, full): (Option<Limit>, FullDisk),
     (intent, salt): (Intent, u64),
+    beside: Option<BesideWriter<'_>>,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
@@ -57,8 +65,12 @@ pub(crate) fn build(
     let poison = Arc::new(Poison::default());
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
-    let new = || MemSlot::new(options.memtable(), appender.next());
-    let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
+    let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
+    let memtable = recovered.memtable.unwrap_or_else(new);
+    let (followed, earlier) = beside.map(|beside| (beside.mark, beside.earlier)).unzip();
+    let earlier = earlier.flatten();
+    let catalog = || Catalog::new(options.separated_from());
+    let catalog = earlier.map_or_else(catalog, |earlier| earlier.catalog.next());
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
     let state = state_of(&memtable, &live);
@@ -73,11 +85,12 @@ pub(crate) fn build(
         database_id,
         time: Time::new(options.time.clone()),
         merges: Merges::new(&options.merge_operators, options.merged_value_max()),
-        catalog: Catalog::new(options.separated_from()),
+        catalog,
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
-        snapshots: Arc::new(SnapshotList::default()),
+        followed,
+        snapshots: earlier.map(|earlier| earlier.snapshots.clone()).unwrap_or_default(),
         tables,
         records: record_cache(&options),
         obsolete_files,
@@ -105,9 +118,11 @@ pub(crate) fn build(
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
-    open_segments(&engine, &live)?;
+    open_segments(&engine, &live, earlier)?;
     hot_load::load(&engine, &live)?;
-    catalog_load::load(&engine)?;
+    if intent != Intent::Follow {
+        catalog_load::load(&engine, earlier)?;
+    }
     Ok((engine, recovered.report))
 }
 
@@ -130,14 +145,18 @@ fn record_cache(options: &Options) -> Option<RecordCache> {
     options.resources.as_ref().map_or_else(own, Resources::record_cache)
 }
 
-/// Opens every value file of the table of value files for reading.
-fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
+/// Opens every value file of the table of value files for reading, but those that `earlier` has.
+fn open_segments(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) -> Result<()> {
+    let known = earlier.map(|earlier| earlier.state.load().segments.clone()).unwrap_or_default();
     let mut segments = Vec::new();
     for (number, facts) in live.value_files.iter() {
-        segments.push(engine.open_segment(facts.kind, number, None)?);
+        segments.push(match known.get(number) {
+            Some(segment) => segment.clone(),
+            None => engine.open_segment(facts.kind, number, None)?,
+        });
     }
     let segments = SegmentSet::default().with(&segments, &[]);
-    let segments = value_files::open_groups(engine, live, &segments)?;
+    let segments = value_files::open_groups(engine, live, &segments, &known)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())
 }

@@ -144,6 +144,28 @@ impl Catalog {
         }
     }
 
+    /// The catalog of a later state of the same database, whose keyspaces are not read yet.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            default: self.default.clone(),
+            named: Mutex::default(),
+            changing: Mutex::default(),
+            next_tombstone: AtomicU64::new(0),
+        }
+    }
+
+    /// Marks the keyspaces of `earlier`, of which this is a later state as of `seq`, as dropped that
+    /// are not there any more. The others keep their entries, which handles hold.
+    pub(crate) fn take_over(&self, earlier: &Self, seq: SeqNo) {
+        let mut named = self.named.lock();
+        for (name, entry) in &earlier.named.lock().keyspaces {
+            match named.keyspaces.get_mut(name).filter(|found| found.id == entry.id) {
+                Some(found) => *found = entry.clone(),
+                None => entry.drop_at(seq),
+            }
+        }
+    }
+
     /// A number for a new range tombstone.
     pub(crate) fn new_tombstone_id(&self) -> u64 {
         // Relaxed: the number need only differ from all others.

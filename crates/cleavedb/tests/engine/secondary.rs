@@ -93,13 +93,13 @@ fn follow(setup: &Setup, seed: u64) -> Result<(), String> {
     for (at, op) in ops.into_iter().enumerate() {
         let op = readable(op, setup);
         let named = |e: String| format!("operation {at}, {op:?}: {e}");
-        if matches!(op, Op::Kill)
-            && let Some(follower) = follower.take()
-        {
-            // The process is dead, and its files stay as they are.
-            let before = session.model().clone();
-            session.run(&op)?;
-            follower.catch_up(&before).map_err(named)?;
+        if matches!(op, Op::Kill) {
+            // The files of the dead process, and then those of the one that recovers them.
+            session.leave(false)?;
+            let dead = Follower::beside(&session, setup).map_err(named)?;
+            session.run(&Op::Reopen)?;
+            dead.catch_up(session.model()).map_err(named)?;
+            follower = Some(dead);
             continue;
         }
         session.run(&op)?;

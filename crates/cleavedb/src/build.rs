@@ -35,6 +35,7 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::resources::Resources;
+use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
@@ -69,17 +70,14 @@ pub(crate) fn build(
     let memtable = recovered.memtable.unwrap_or_else(new);
     let (followed, earlier) = beside.map(|beside| (beside.mark, beside.earlier)).unzip();
     let earlier = earlier.flatten();
-    let catalog = || Catalog::new(options.separated_from());
-    let catalog = earlier.map_or_else(catalog, |earlier| earlier.catalog.next());
+    let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
     let state = state_of(&memtable, &live);
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
-    let waits = options.background != Background::Manual;
-    let reserve = full.reserve.clone();
-    let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
+    let pacer = pacer(&options, &full);
     let engine = Engine {
         storage,
         database_id,
@@ -90,7 +88,7 @@ pub(crate) fn build(
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         followed,
-        snapshots: earlier.map(|earlier| earlier.snapshots.clone()).unwrap_or_default(),
+        snapshots,
         tables,
         records: record_cache(&options),
         obsolete_files,
@@ -118,12 +116,37 @@ pub(crate) fn build(
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
-    open_segments(&engine, &live, earlier)?;
-    hot_load::load(&engine, &live)?;
-    if intent != Intent::Follow {
-        catalog_load::load(&engine, earlier)?;
-    }
+    load(&engine, &live, (intent, earlier))?;
     Ok((engine, recovered.report))
+}
+
+/// What an engine takes from an `earlier` one of the same database, if there is one: the catalog,
+/// still without names, and the snapshots.
+fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<SnapshotList>) {
+    match earlier {
+        None => (Catalog::new(options.separated_from()), Arc::default()),
+        Some(earlier) => (earlier.catalog.next(), earlier.snapshots.clone()),
+    }
+}
+
+fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
+    let waits = options.background != Background::Manual;
+    Pacer::new(options.background_bytes_per_second, waits, full.reserve.clone())
+}
+
+/// Reads what is needed of the live files before the first call.
+fn load(
+    engine: &Engine,
+    live: &LiveFiles,
+    (intent, earlier): (Intent, Option<&Engine>),
+) -> Result<()> {
+    open_segments(engine, live, earlier)?;
+    hot_load::load(engine, live)?;
+    match intent {
+        // It has no data, so no names either.
+        Intent::Follow => Ok(()),
+        Intent::Read | Intent::Write => catalog_load::load(engine, earlier),
+    }
 }
 
 /// The read state after an open, before its segments are open and its range tombstones known.

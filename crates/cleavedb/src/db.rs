@@ -2,12 +2,12 @@
 
 mod builder;
 mod read_only;
-mod secondary;
 mod transactions;
 mod checkpoints;
 mod destruction;
 mod statistics;
 mod keyspace;
+mod secondary;
 #[cfg(test)]
 mod range_tombstone_tests;
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub(crate) fn closed() -> Error {
 /// The error of a call that a reader beside the writer has not.
 #[cold]
 fn refused() -> Error {
-    let message = "the database was opened to follow the process that writes it, which allows reads \
-                   only; for this call, open it with `Db::open` or `Db::open_read_only` once that \
+    let message = "the database was opened to follow the process that writes it, and can only be \
+                   read; for this call, open it with `Db::open` or `Db::open_read_only` once that \
                    process has closed it";
     Error::new(ErrorKind::ReadOnly, message)
 }

@@ -1,125 +1,19 @@
 //! A secondary beside a primary: what it sees after it has caught up, and what it says when the
 //! primary has removed what an older view needs.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cleavedb::{Background, Db, Durability, Error, ErrorKind, Options, Snapshot, WriteBatch};
 use cleavedb_storage_sim::sim::Rng;
-use cleavedb_testkit::read::everything;
-use cleavedb_testkit::session::open_secondary;
-use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
+use cleavedb_testkit::Setup;
+use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
 
-/// Seeds, each run under every setup, and operations of one sequence.
+/// Seeds, each run under every setup.
 const SEEDS: u64 = 6;
-const OPS: usize = 120;
-
-/// Chance, in percent, that the secondary catches up after an operation, and that it takes a
-/// snapshot then.
-const CATCH_UPS: u64 = 30;
-const SNAPSHOTS: u64 = 25;
-
-/// A secondary, and its snapshots with what they see.
-struct Follower {
-    db: Db,
-    snapshots: Vec<(Snapshot, State)>,
-}
-
-impl Follower {
-    fn beside(session: &Session, setup: &Setup) -> Result<Self, String> {
-        let db = open_secondary(session.storages(), setup).map_err(|e| e.to_string())?;
-        let follower = Self { db, snapshots: Vec::new() };
-        follower.compare(session.model())?;
-        Ok(follower)
-    }
-
-    fn compare(&self, model: &State) -> Result<(), String> {
-        let found = everything(&self.db)?;
-        if found == *model {
-            return Ok(());
-        }
-        let differs = |key: &&[u8]| found.get(key) != model.get(key);
-        let keys = model.iter().chain(found.iter()).map(|(key, _)| key);
-        let key = keys.into_iter().find(differs).map(<[u8]>::to_vec);
-        Err(format!(
-            "the secondary differs from the model at {:?}",
-            key.map(|k| k.escape_ascii().to_string())
-        ))
-    }
-
-    fn catch_up(&self, model: &State) -> Result<(), String> {
-        self.db.catch_up().map_err(|e| format!("catch_up: {e}"))?;
-        self.compare(model)
-    }
-
-    /// Reads the snapshots; those that the primary has made unreadable are dropped.
-    fn read_snapshots(&mut self) -> Result<(), String> {
-        let mut wrong = None;
-        self.snapshots.retain(|(snapshot, seen)| {
-            let read: Result<Vec<_>, _> = snapshot.range(..).collect();
-            match read {
-                Err(e) if e.kind() == ErrorKind::Outdated => return false,
-                Err(e) => wrong = Some(e.to_string()),
-                Ok(items) => {
-                    let seen: Vec<_> = seen.iter().collect();
-                    let same = items.len() == seen.len()
-                        && items.iter().zip(seen).all(|(a, b)| (&a.key[..], &a.value[..]) == b);
-                    if !same {
-                        wrong = Some("a snapshot of the secondary has changed".to_owned());
-                    }
-                }
-            }
-            true
-        });
-        wrong.map_or(Ok(()), Err)
-    }
-}
-
-/// Buffered writes reach a secondary through a window file only.
-fn readable(op: Op, setup: &Setup) -> Op {
-    match op {
-        Op::Write(writes, Durability::Buffered) if !setup.window_survives => {
-            Op::Write(writes, Durability::Os)
-        }
-        op => op,
-    }
-}
-
-fn follow(setup: &Setup, seed: u64) -> Result<(), String> {
-    let ttls = if seed.is_multiple_of(3) { 25 } else { 0 };
-    let merges = if seed % 4 < 2 { 60 } else { 0 };
-    let profile = Profile { ranges: seed % 2 * 12, ttls, merges, ..Profile::model() };
-    let ops = Generator::new(seed, profile).take(OPS);
-    let mut rng = Rng::new(seed);
-    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
-    let mut follower: Option<Follower> = None;
-    for (at, op) in ops.into_iter().enumerate() {
-        let op = readable(op, setup);
-        let named = |e: String| format!("operation {at}, {op:?}: {e}");
-        if matches!(op, Op::Kill) {
-            // The files of the dead process, and then those of the one that recovers them.
-            session.leave(false)?;
-            let dead = Follower::beside(&session, setup).map_err(named)?;
-            session.run(&Op::Reopen)?;
-            dead.catch_up(session.model()).map_err(named)?;
-            follower = Some(dead);
-            continue;
-        }
-        session.run(&op)?;
-        match &mut follower {
-            None if at > 5 => follower = Some(Follower::beside(&session, setup).map_err(named)?),
-            Some(follower) if rng.chance(CATCH_UPS) => {
-                follower.catch_up(session.model()).map_err(named)?;
-                follower.read_snapshots().map_err(named)?;
-                if ttls == 0 && rng.chance(SNAPSHOTS) {
-                    follower.snapshots.push((follower.db.snapshot(), session.model().clone()));
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
 
 #[test]
 fn random_operations_are_followed() {
@@ -130,8 +24,15 @@ fn random_operations_are_followed() {
     };
     for seed in seeds {
         for setup in Setup::all() {
-            follow(&setup, seed).unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
+            followed(&setup, seed).unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
         }
+    }
+}
+
+#[test]
+fn a_window_that_is_read_torn_is_read_again() {
+    for setup in Setup::designs() {
+        a_torn_window_is_read_again(&setup).unwrap();
     }
 }
 
@@ -139,7 +40,7 @@ fn random_operations_are_followed() {
 /// how long a primary is followed.
 const KEYS: usize = 60;
 const VALUE_MAX: usize = 3000;
-const FOLLOWED: Duration = Duration::from_millis(1500);
+const FOLLOWED: Duration = Duration::from_millis(700);
 
 /// The key that a round writes, and its twin in the same batch.
 fn keys_of(round: u64) -> [String; 2] {
@@ -175,7 +76,7 @@ fn write_rounds(db: &Db, acknowledged: &AtomicU64, stop: &AtomicBool) {
         db.write_with(&batch, durability).unwrap();
         acknowledged.store(round, Ordering::Release);
         match round % 5000 {
-            900 => drop(db.delete_range("none".."nonf").unwrap()),
+            900 => db.delete_range("none".."nonf").unwrap(),
             1800 => db.flush().unwrap(),
             4900 => db.collect().unwrap(),
             _ => {}
@@ -260,4 +161,175 @@ fn a_primary_at_work_is_followed() {
         println!("{setup}: {whole} snapshots were whole, {outdated} outdated");
         assert!(whole > 0, "{setup}: no snapshot could be read");
     }
+}
+
+/// A store with a table, values of 300 bytes and an open log, in a directory of its own.
+fn filled(setup: &Setup) -> (tempfile::TempDir, Db) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), setup.options.clone()).unwrap();
+    for key in 0..200_u8 {
+        db.put_with([key], [key; 300], Durability::Os).unwrap();
+        if key == 100 {
+            db.flush().unwrap();
+        }
+    }
+    (dir, db)
+}
+
+#[test]
+fn keyspaces_are_followed_by_their_handles() {
+    for setup in Setup::designs() {
+        let (dir, primary) = filled(&setup);
+        let options = setup.options.clone();
+        let secondary = Db::open_secondary_with(dir.path().join("db"), options).unwrap();
+        assert_eq!(secondary.keyspace("users").err().unwrap().kind(), ErrorKind::NoKeyspace);
+        primary.keyspace("users").unwrap().put("a", "1").unwrap();
+        primary.sync().unwrap();
+        assert!(secondary.find_keyspace("users").unwrap().is_none());
+        secondary.catch_up().unwrap();
+        let users = secondary.keyspace("users").unwrap();
+        assert_eq!(users.get("a").unwrap().unwrap(), "1");
+        let before = users.snapshot();
+        primary.keyspace("users").unwrap().put("a", "2").unwrap();
+        primary.flush().unwrap();
+        secondary.catch_up().unwrap();
+        assert_eq!(
+            (users.get("a").unwrap().unwrap(), secondary.keyspaces().unwrap().len()),
+            ("2".into(), 1)
+        );
+        primary.drop_keyspace("users").unwrap();
+        assert_eq!(users.get("a").unwrap().unwrap(), "2");
+        secondary.catch_up().unwrap();
+        for error in [users.get("a").unwrap_err(), users.range(..).next().unwrap().unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::NoKeyspace, "{setup}: {error}");
+        }
+        assert_eq!(before.get("a").unwrap().unwrap(), "1", "{setup}");
+        primary.keyspace("users").unwrap().put("b", "3").unwrap();
+        primary.sync().unwrap();
+        secondary.catch_up().unwrap();
+        assert_eq!(secondary.keyspace("users").unwrap().get("b").unwrap().unwrap(), "3");
+        assert_eq!(users.get("b").unwrap_err().kind(), ErrorKind::NoKeyspace);
+    }
+}
+
+#[test]
+fn what_writes_is_refused_and_a_close_ends_every_view() {
+    let setup = &Setup::designs()[0];
+    let (dir, primary) = filled(setup);
+    let path = dir.path().join("db");
+    let secondary = Db::open_secondary(&path).unwrap();
+    let refused = [
+        secondary.put("a", "b").err(),
+        secondary.flush().err(),
+        secondary.compact().err(),
+        secondary.sync().err(),
+        secondary.step().err(),
+        secondary.verify().err(),
+        secondary.transaction().err(),
+        secondary.create_keyspace("a", Default::default()).err(),
+        secondary.checkpoint(dir.path().join("copy")).err(),
+    ];
+    for (at, error) in refused.into_iter().enumerate() {
+        assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::ReadOnly), "call {at}");
+    }
+    assert_eq!(primary.catch_up().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(secondary.metrics().levels.iter().any(|level| level.entries > 0));
+    assert_eq!(secondary.approximate_size(..).unwrap().entries, 200);
+    let (first, other) = (secondary.snapshot(), secondary.clone());
+    primary.put("more", "1").unwrap();
+    primary.flush().unwrap();
+    secondary.catch_up().unwrap();
+    let second = secondary.snapshot();
+    assert_eq!((first.range(..).count(), second.range(..).count()), (200, 201));
+    secondary.close_now().unwrap();
+    for error in
+        [other.get("a").err(), other.catch_up().err(), first.get("a").err(), second.get("a").err()]
+    {
+        assert_eq!(error.unwrap().kind(), ErrorKind::Closed);
+    }
+    // Its data is durable, whether or not readers looked on.
+    primary.close().unwrap();
+    let closed = Db::open_secondary(&path).unwrap();
+    assert_eq!(closed.range(..).count(), 201);
+    let again = Db::open(&path, setup.options.clone()).unwrap();
+    again.put("next", "2").unwrap();
+    closed.catch_up().unwrap();
+    assert_eq!(closed.get("next").unwrap().unwrap(), "2");
+}
+
+/// Whatever a primary does under a snapshot, the snapshot sees the same, or says that it is
+/// outdated; a read of now goes on with a new view.
+#[test]
+fn an_old_view_is_right_or_outdated() {
+    let mut outdated = 0;
+    for setup in Setup::designs() {
+        let (dir, primary) = filled(&setup);
+        let options = setup.options.clone();
+        let secondary = Db::open_secondary_with(dir.path().join("db"), options).unwrap();
+        let old = secondary.snapshot();
+        for round in 0..4_u8 {
+            for key in (0..200_u8).filter(|key| key % 4 >= round) {
+                primary.put_with([key], [round; 300], Durability::Os).unwrap();
+            }
+            primary.compact().unwrap();
+            primary.collect().unwrap();
+            while primary.step().unwrap() {}
+            for key in 0..200_u8 {
+                match old.get([key]) {
+                    Err(e) if e.kind() == ErrorKind::Outdated => outdated += 1,
+                    value => assert_eq!(value.unwrap().unwrap(), [key; 300][..], "{setup}"),
+                }
+                // Without a snapshot, and without a call to catch up.
+                assert_eq!(secondary.get([key]).unwrap().unwrap().len(), 300, "{setup}");
+            }
+        }
+    }
+    assert!(outdated > 0, "no view was outdated");
+}
+
+/// Each file of a directory: its name, length, and the times of its last changes.
+fn listing(directory: &Path) -> Vec<(String, u64, i64, i64)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let told = entries.map(|entry| {
+        let about = entry.metadata().unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, about.len(), about.mtime_nsec(), about.ctime_nsec())
+    });
+    let mut all: Vec<_> = told.collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn nothing_is_changed_and_nothing_is_locked() {
+    for setup in Setup::designs() {
+        let (dir, primary) = filled(&setup);
+        let path = dir.path().join("db");
+        let before = listing(&path);
+        let secondary = Db::open_secondary_with(&path, setup.options.clone()).unwrap();
+        secondary.catch_up().unwrap();
+        assert_eq!(secondary.range(..).count(), 200, "{setup}");
+        assert_eq!(listing(&path), before, "{setup}");
+        primary.close().unwrap();
+        // The secondary is still open.
+        Db::open(&path, setup.options.clone()).unwrap().put("key", "value").unwrap();
+        secondary.catch_up().unwrap();
+        assert_eq!(secondary.get("key").unwrap().unwrap(), "value", "{setup}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in [dir.path().join("none"), dir.path().to_owned()] {
+        let error = Db::open_secondary(&path).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
+    }
+    let setup = &Setup::designs()[0];
+    let (dir, primary) = filled(setup);
+    let secondary = Db::open_secondary(dir.path().join("db")).unwrap();
+    drop(primary);
+    fs::remove_dir_all(dir.path().join("db")).unwrap();
+    fs::create_dir(dir.path().join("db")).unwrap();
+    assert!(secondary.catch_up().is_err());
 }

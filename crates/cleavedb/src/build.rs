@@ -10,7 +10,7 @@ use cleavedb_index::{MemTable, RangeTombstones};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
-use cleavedb_values::{RecordCache, SegmentSet};
+use cleavedb_values::{GroupId, RecordCache, SegmentSet};
 
 use crate::catalog::Catalog;
 use crate::catalog_load;
@@ -75,8 +75,7 @@ pub(crate) fn build(
     jobs.set_seq_limit(live.seq_limit);
     let state = state_of(&memtable, &live);
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
-    let hot = options.layout.has_hot_store().then(store);
+    let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
     let engine = Engine {
         storage,
@@ -129,6 +128,28 @@ fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<Snapshot
     }
 }
 
+/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
+fn hot_store(
+    database_id: u64,
+    options: &Options,
+    live: &LiveFiles,
+    earlier: Option<&Engine>,
+) -> Option<Arc<HotStore>> {
+    let segments = |live: &LiveFiles| -> Vec<_> {
+        live.groups.extents_of(GroupId::HOT).map(|extent| extent.place).collect()
+    };
+    let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
+    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
+    let groups = &options.groups;
+    let empty = || Arc::new(HotStore::new(database_id, groups.hot_bytes, groups.heat_limit));
+    known.or_else(|| options.layout.has_hot_store().then(empty))
+}
+
+/// Whether two engines have one hot store.
+fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
+    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+}
+
 fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
     let waits = options.background != Background::Manual;
     Pacer::new(options.background_bytes_per_second, waits, full.reserve.clone())
@@ -141,7 +162,9 @@ fn load(
     (intent, earlier): (Intent, Option<&Engine>),
 ) -> Result<()> {
     open_segments(engine, live, earlier)?;
-    hot_load::load(engine, live)?;
+    if !earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
+        hot_load::load(engine, live)?;
+    }
     match intent {
         // It has no data, so no names either.
         Intent::Follow => Ok(()),

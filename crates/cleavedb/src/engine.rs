@@ -69,7 +69,7 @@ pub(crate) struct Engine {
     pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     /// Where the layout has a hot store.
-    pub(crate) hot: Option<HotStore>,
+    pub(crate) hot: Option<Arc<HotStore>>,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,

@@ -16,7 +16,7 @@ use super::{Db, Inner, Keyspace};
 use crate::catalog::KeyspaceRef;
 use crate::directories::{self, OpenDirectory};
 use crate::events::Event;
-use crate::follow::{CatchUp, Follower, PAUSES};
+use crate::follow::{CatchUp, Follower, PAUSES, may_pass};
 use crate::options::Options;
 use crate::recovery::{StoredDatabase, check_openable};
 
@@ -182,9 +182,4 @@ impl Db {
         self.engine().gate.check_following()?;
         follower.catch_up()
     }
-}
-
-/// Whether an open that failed so may succeed a moment later.
-fn may_pass(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Corruption | ErrorKind::Io | ErrorKind::Outdated)
 }

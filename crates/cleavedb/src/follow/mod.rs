@@ -44,6 +44,11 @@ use crate::state::MemSlot;
 /// Pauses between looks at what the writer changes meanwhile: about two seconds in all.
 pub(crate) const PAUSES: Pauses = Pauses(0);
 
+/// Whether a look that failed so may succeed a moment later.
+pub(crate) fn may_pass(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corruption | ErrorKind::Io | ErrorKind::Outdated)
+}
+
 /// Most looks, and the longest pause between two of them.
 const LOOKS_MAX: u32 = 100;
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -169,7 +174,7 @@ impl Follower {
         let mut done = CatchUp::default();
         for pause in PAUSES {
             match self.look(&mut place, &mut done) {
-                Err(e) if e.kind() == ErrorKind::NotADatabase => return Err(e),
+                Err(e) if !may_pass(e.kind()) => return Err(e),
                 Err(_) => thread::sleep(pause),
                 Ok(()) => return Ok(done),
             }

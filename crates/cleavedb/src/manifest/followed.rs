@@ -53,6 +53,10 @@ impl Followed {
         if current.database_id != self.current.database_id {
             return Err(gone("another database has taken the place of the one that was opened"));
         }
+        if current.volumes != self.current.volumes {
+            let what = "the database has got other volumes; close this handle, and open again";
+            return Err(Error::new(ErrorKind::MissingVolume, what));
+        }
         if current.manifest != self.current.manifest {
             *self = Self::read(storage, current, tables)?;
             return Ok(News::Anew);

@@ -23,7 +23,7 @@ fn random_operations_are_followed() {
         None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        for setup in Setup::all() {
+        for setup in Setup::all().into_iter().chain(Setup::two_disks()) {
             followed(&setup, seed).unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
         }
     }

@@ -45,7 +45,9 @@ fn set_mode(path: PathBuf, mode: u32) {
 /// Lets every user read the database in `home`, and run the program there.
 pub fn let_others_read(home: &Home) {
     let db = home.path("cleave.db");
-    fs::copy(Cleave::PATH, home.path("cleave")).unwrap();
+    // By another process: a fork of this one would hold the copy open, which then cannot be run.
+    let copy = [PathBuf::from(Cleave::PATH), home.path("cleave")];
+    assert!(Command::new("cp").args(copy).status().unwrap().success());
     set_mode(home.path("."), 0o755);
     listing(&db).iter().for_each(|(name, ..)| set_mode(db.join(name), 0o444));
     set_mode(db, 0o555);

@@ -1,8 +1,8 @@
 //! A second handle, usually in another process, reads what a first one writes; and how long that
 //! takes, for every preset.
 //!
-//! `cargo run --release -p cleavedb --example secondary -- 200000` fills each store with this number
-//! of values first.
+//! `cargo run --release -p cleavedb --example secondary -- 200000` fills each store with this
+//! number of values first.
 
 use std::time::{Duration, Instant};
 

@@ -154,8 +154,8 @@ impl Catalog {
         }
     }
 
-    /// Marks the keyspaces of `earlier` as dropped that are not in this later state, as of `seq`. The
-    /// others keep their entries, which handles hold.
+    /// Marks the keyspaces of `earlier` as dropped that are not in this later state, as of `seq`.
+    /// The others keep their entries, which handles hold.
     pub(crate) fn take_over(&self, earlier: &Self, seq: SeqNo) {
         let mut named = self.named.lock();
         for (name, entry) in &earlier.named.lock().keyspaces {

@@ -53,8 +53,8 @@ pub(crate) fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole>
     holes
 }
 
-/// Opens the extents of `live`, whose files are in `segments`, but those that are `known`. Ranges of
-/// the files without an extent, which a crash may have left, are queued to be given back.
+/// Opens the extents of `live`, whose files are in `segments`, but those that are `known`. Ranges
+/// of the files without an extent, which a crash may have left, are queued to be given back.
 pub(crate) fn open_groups(
     engine: &Engine,
     live: &LiveFiles,

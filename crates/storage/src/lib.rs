@@ -4,7 +4,8 @@
 //! [`MultiDirStorage`] spreads classes of files over several directories, [`QuotaStorage`] bounds
 //! what they take together, [`Reserving`] has some space left when the disk is full, [`ReadOnly`]
 //! keeps all changes in memory, and [`Beside`] is read while another process writes. On top of the
-//! trait stand the log and the segments. Modules are listed bottom first; a module uses only those above it.
+//! trait stand the log and the segments. Modules are listed bottom first; a module uses only those
+//! above it.
 
 pub mod process;
 pub mod prefetch;

@@ -35,8 +35,8 @@ impl Db {
     /// they need: these catch up by themselves.
     ///
     /// The primary does not know of it and never waits for it. No lock is taken, nothing is
-    /// written, no thread is started, and the right to read the files suffices. The primary may close, die
-    /// and be opened again meanwhile; without one the last state is read.
+    /// written, no thread is started, and the right to read the files suffices. The primary may
+    /// close, die and be opened again meanwhile; without one the last state is read.
     ///
     /// All reads, snapshots, ranges, cursors, [`Db::metrics`], whose counters begin anew with each
     /// view, and [`Keyspace::approximate_size`] work. Other calls fail with

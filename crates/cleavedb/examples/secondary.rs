@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         primary.flush()?;
         let flushed = timed(|| secondary.catch_up().map(drop))?;
-        println!("{preset:8} {open:>15.1?} {nothing:>12.1?} {puts:>11.1?} {flushed:>14.1?}");
+        let name = preset.to_string();
+        println!("{name:8} {open:>15.1?} {nothing:>12.1?} {puts:>11.1?} {flushed:>14.1?}");
     }
     Ok(())
 }

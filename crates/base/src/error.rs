@@ -51,6 +51,12 @@ pub enum ErrorKind {
     /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk, or
     /// another bulk load is under way. Drop it and call again.
     Held,
+    /// The process that writes the database has removed what a view of it needs, or has changed it
+    /// faster than it could be read. Catch up ([`Db::catch_up`]), and take a new view. Nothing is
+    /// damaged.
+    ///
+    /// [`Db::catch_up`]: https://docs.rs/cleavedb/latest/cleavedb/struct.Db.html#method.catch_up
+    Outdated,
     /// The database was closed.
     Closed,
     /// The caller has stopped a long call before its end; what it had made was removed.
@@ -89,6 +95,7 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::Merge => "merge",
             Self::Held => "held",
+            Self::Outdated => "outdated",
             Self::Closed => "closed",
             Self::Stopped => "stopped",
             Self::ReadOnly => "read only",

@@ -270,6 +270,15 @@ pub enum Bug {
     CachedWithoutDatabase,
     /// A handle that only reads takes no lock.
     ReaderTakesNoLock,
+    /// A reader beside a writer points to records that only the window has.
+    WindowPointedTo,
+    /// A reader beside a writer takes the end that it finds in the log for that of the writer.
+    ShortTailBelieved,
+    /// A reader beside a writer keeps its MemTable when the writer has flushed and removed what the
+    /// entries point to.
+    FlushedTailKept,
+    /// A reader beside a writer reports what the writer has removed as damage.
+    RemovedTakenForDamage,
     /// The recovery of a handle that only reads removes files on the disk.
     ReaderRemovesBelow,
     /// A read returns a value that has expired.

@@ -412,7 +412,7 @@ mod tests {
     fn operations_come_back_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
-        let catalog = Catalog::new(0);
+        let catalog = Catalog::separating_all();
         let named = KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(5), "named", 0, None)));
         batch.keyspace(&named).delete(b"a").unwrap();
         batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();

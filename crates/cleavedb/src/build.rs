@@ -10,7 +10,7 @@ use cleavedb_index::{MemTable, RangeTombstones};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
-use cleavedb_values::{Dictionaries, RecordCache, SegmentSet};
+use cleavedb_values::{GroupId, RecordCache, SegmentSet};
 
 use crate::catalog::Catalog;
 use crate::catalog_load;
@@ -26,7 +26,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::latency::Latencies;
 use crate::limit::Limit;
-use crate::manifest::LiveFiles;
+use crate::manifest::{LiveFiles, ManifestMark};
 use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::{Background, Options};
@@ -41,6 +41,14 @@ use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::value_files;
 
+/// What the engine of a reader beside the writer has besides.
+pub(crate) struct BesideWriter<'a> {
+    /// How far the manifest was read.
+    pub(crate) mark: ManifestMark,
+    /// The engine before it: open files, keyspaces and snapshots are shared.
+    pub(crate) earlier: Option<&'a Engine>,
+}
+
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
     directories: Directories,
@@ -48,6 +56,7 @@ pub(crate) fn build(
     recovered: Recovered,
     (limit, full): (Option<Limit>, FullDisk),
     (intent, salt): (Intent, u64),
+    beside: Option<BesideWriter<'_>>,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
@@ -57,28 +66,28 @@ pub(crate) fn build(
     let poison = Arc::new(Poison::default());
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
-    let new = || MemSlot::new(options.memtable(), appender.next());
-    let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
+    let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
+    let memtable = recovered.memtable.unwrap_or_else(new);
+    let (followed, earlier) = beside.map(|beside| (beside.mark, beside.earlier)).unzip();
+    let earlier = earlier.flatten();
+    let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
     let state = state_of(&memtable, &live);
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
-    let hot = options.layout.has_hot_store().then(store);
-    let waits = options.background != Background::Manual;
-    let reserve = full.reserve.clone();
-    let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
+    let hot = hot_store(database_id, &options, &live, earlier);
+    let pacer = pacer(&options, &full);
     let engine = Engine {
         storage,
         database_id,
         time: Time::new(options.time.clone()),
         merges: Merges::new(&options.merge_operators, options.merged_value_max()),
-        catalog: catalog(&options),
-        dictionaries: Dictionaries::default(),
+        catalog,
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
-        snapshots: Arc::new(SnapshotList::default()),
+        followed,
+        snapshots,
         tables,
         records: record_cache(&options),
         obsolete_files,
@@ -106,10 +115,61 @@ pub(crate) fn build(
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
-    open_segments(&engine, &live)?;
-    hot_load::load(&engine, &live)?;
-    catalog_load::load(&engine)?;
+    load(&engine, &live, (intent, earlier))?;
     Ok((engine, recovered.report))
+}
+
+/// What an engine takes from an `earlier` one of the same database, if there is one: the catalog,
+/// still without names, and the snapshots.
+fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<SnapshotList>) {
+    match earlier {
+        None => (catalog(options), Arc::default()),
+        Some(earlier) => (earlier.catalog.next(), earlier.snapshots.clone()),
+    }
+}
+
+/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
+fn hot_store(
+    database_id: u64,
+    options: &Options,
+    live: &LiveFiles,
+    earlier: Option<&Engine>,
+) -> Option<Arc<HotStore>> {
+    let segments = |live: &LiveFiles| -> Vec<_> {
+        live.groups.extents_of(GroupId::HOT).map(|extent| extent.place).collect()
+    };
+    let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
+    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
+    let groups = &options.groups;
+    let empty = || Arc::new(HotStore::new(database_id, groups.hot_bytes, groups.heat_limit));
+    known.or_else(|| options.layout.has_hot_store().then(empty))
+}
+
+/// Whether two engines have one hot store.
+fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
+    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
+    let waits = options.background != Background::Manual;
+    Pacer::new(options.background_bytes_per_second, waits, full.reserve.clone())
+}
+
+/// Reads what is needed of the live files before the first call.
+fn load(
+    engine: &Engine,
+    live: &LiveFiles,
+    (intent, earlier): (Intent, Option<&Engine>),
+) -> Result<()> {
+    open_segments(engine, live, earlier)?;
+    if !earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
+        hot_load::load(engine, live)?;
+    }
+    match intent {
+        // It has no data, so no names either.
+        Intent::Follow => Ok(()),
+        Intent::Read | Intent::Write => catalog_load::load(engine, earlier),
+    }
 }
 
 /// The read state after an open, before its segments are open and its range tombstones known.
@@ -137,14 +197,18 @@ fn record_cache(options: &Options) -> Option<RecordCache> {
     options.resources.as_ref().map_or_else(own, Resources::record_cache)
 }
 
-/// Opens every value file of the table of value files for reading.
-fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
+/// Opens every value file of the table of value files for reading, but those that `earlier` has.
+fn open_segments(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) -> Result<()> {
+    let known = earlier.map(|earlier| earlier.state.load().segments.clone()).unwrap_or_default();
     let mut segments = Vec::new();
     for (number, facts) in live.value_files.iter() {
-        segments.push(engine.open_segment(facts.kind, number, None)?);
+        segments.push(match known.get(number) {
+            Some(segment) => segment.clone(),
+            None => engine.open_segment(facts.kind, number, None)?,
+        });
     }
-    let segments = SegmentSet::new(engine.dictionaries.clone()).with(&segments, &[]);
-    let segments = value_files::open_groups(engine, live, &segments)?;
+    let segments = SegmentSet::new(engine.catalog.dictionaries.clone()).with(&segments, &[]);
+    let segments = value_files::open_groups(engine, live, &segments, &known)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())
 }

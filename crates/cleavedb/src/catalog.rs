@@ -17,7 +17,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
-use cleavedb_values::ValueCompression;
+use cleavedb_values::{Dictionaries, ValueCompression};
 
 use crate::compressor::{Compression, Compressor};
 use crate::events;
@@ -119,6 +119,8 @@ pub(crate) struct Catalog {
     next_tombstone: AtomicU64,
     /// A number above those of all dictionaries. Held while one is made, whose commit may wait.
     next_dictionary: Mutex<NonZeroU32>,
+    /// Those that values are compressed with.
+    pub(crate) dictionaries: Dictionaries,
     /// What the compressors of all keyspaces share.
     pub(crate) compression: Arc<Compression>,
     /// Length from which on values leave the index whatever a keyspace says, in bytes.
@@ -155,9 +157,16 @@ impl Catalog {
             changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
             next_dictionary: Mutex::new(NonZeroU32::MIN),
+            dictionaries: Dictionaries::default(),
             compression,
             long_value,
         }
+    }
+
+    /// One for tests: every value leaves the index.
+    #[cfg(test)]
+    pub(crate) fn separating_all() -> Self {
+        Self::new(0, usize::MAX, ValueCompression::None)
     }
 
     /// The number of the next dictionary, for the only thread that makes one; `None` if another one
@@ -176,6 +185,32 @@ impl Catalog {
     pub(crate) fn entries(&self) -> Vec<Arc<CatalogEntry>> {
         let named = self.named.lock();
         named.keyspaces.values().chain([&self.default]).cloned().collect()
+    }
+
+    /// The catalog of a later state of the same database, whose keyspaces are not read yet.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            default: self.default.clone(),
+            named: Mutex::default(),
+            changing: Mutex::default(),
+            next_tombstone: AtomicU64::new(0),
+            next_dictionary: Mutex::new(NonZeroU32::MIN),
+            dictionaries: self.dictionaries.clone(),
+            compression: self.compression.clone(),
+            long_value: self.long_value,
+        }
+    }
+
+    /// Marks the keyspaces of `earlier` as dropped that are not in this later state, as of `seq`.
+    /// The others keep their entries, which handles hold.
+    pub(crate) fn take_over(&self, earlier: &Self, seq: SeqNo) {
+        let mut named = self.named.lock();
+        for (name, entry) in &earlier.named.lock().keyspaces {
+            match named.keyspaces.get_mut(name).filter(|found| found.id == entry.id) {
+                Some(found) => *found = entry.clone(),
+                None => entry.drop_at(seq),
+            }
+        }
     }
 
     /// A number for a new range tombstone.
@@ -366,10 +401,6 @@ fn decode_compression(stored: u64) -> Result<ValueCompression> {
 mod tests {
     use super::*;
 
-    fn catalog() -> Catalog {
-        Catalog::new(0, usize::MAX, ValueCompression::None)
-    }
-
     #[test]
     fn records_round_trip_and_every_truncation_is_refused() {
         for min_separated in [None, Some(0), Some(70_000)] {
@@ -396,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_least_free_id_is_taken_again() {
-        let catalog = catalog();
+        let catalog = Catalog::separating_all();
         let mut named = catalog.named();
         for (name, id) in [("a", 1), ("b", 3)] {
             let entry = catalog.entry(KeyspaceId(id), name, KeyspaceOptions::default());
@@ -409,7 +440,7 @@ mod tests {
 
     #[test]
     fn gaps_are_the_ids_without_a_keyspace() {
-        let (catalog, last) = (catalog(), KeyspaceId::SYSTEM.0 - 1);
+        let (catalog, last) = (Catalog::separating_all(), KeyspaceId::SYSTEM.0 - 1);
         let with = |ids: &[u16]| {
             let mut named = Named::default();
             for id in ids {
@@ -426,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_keyspace_is_there_up_to_its_drop() {
-        let (catalog, other) = (catalog(), catalog());
+        let (catalog, other) = (Catalog::separating_all(), Catalog::separating_all());
         let entry = catalog.entry(KeyspaceId(1), "name", 0, None);
         assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
         entry.drop_at(8);

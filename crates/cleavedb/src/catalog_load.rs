@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Error, ErrorKind, KeyspaceId, Result};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_values::Dictionary;
@@ -19,12 +20,20 @@ use crate::engine::Engine;
 use crate::range_deletes::{self, FORGOTTEN, RANGES};
 use crate::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 
-/// Fills the catalog of a database that is being opened.
-pub(crate) fn load(engine: &Engine) -> Result<()> {
+/// Fills the catalog of a database that is being opened; `earlier` is an earlier state of it.
+pub(crate) fn load(engine: &Engine, earlier: Option<&Engine>) -> Result<()> {
+    load_records(engine)?;
+    if let Some(earlier) = earlier {
+        engine.catalog.take_over(&earlier.catalog, engine.commit.visible());
+    }
+    Ok(())
+}
+
+fn load_records(engine: &Engine) -> Result<()> {
     let Bounds { lower, upper, .. } = Bounds::of(KeyspaceId::SYSTEM, &..);
     let state = engine.state.load();
     let mut sources = state.version.iters(Some(&lower), Some(&upper), ReadMode::Cached);
-    for slot in state.memtables.iter().filter(|slot| slot.has_system) {
+    for slot in state.memtables.iter().filter(|slot| slot.has_system.load(Ordering::Relaxed)) {
         sources.extend(slot.table.iters());
     }
     if sources.is_empty() {
@@ -82,9 +91,9 @@ fn add_dictionaries(engine: &Engine, stored: Vec<(KeyspaceId, Arc<Dictionary>)>)
         if !planted(Bug::DictionaryNumberReused) {
             engine.catalog.found_dictionary(dictionary.number());
         }
-        engine.dictionaries.add(dictionary.clone());
+        engine.catalog.dictionaries.add(dictionary.clone());
         if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == id) {
-            keyspace.compressor.add_dictionary(dictionary);
+            keyspace.compressor.add_dictionary(&dictionary);
         }
     }
 }

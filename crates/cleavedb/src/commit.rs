@@ -118,6 +118,11 @@ impl Commit {
         self.publisher.visible()
     }
 
+    /// Makes what a reader beside the writer has read from the log visible, up to `seq`.
+    pub(crate) fn follow(&self, seq: SeqNo) {
+        self.publisher.follow(seq);
+    }
+
     /// The sequence number up to which every operation survives a loss of power, by a sync of the
     /// log or by a flush.
     pub(crate) fn durable(&self) -> SeqNo {

@@ -77,9 +77,14 @@ impl Compressor {
         self.how == ValueCompression::ZstdDictionary
     }
 
-    /// Adds a dictionary that is stored: from now on values are compressed with it.
-    pub(crate) fn add_dictionary(&self, dictionary: Arc<Dictionary>) {
-        self.dictionaries.rcu(|all| [&all[..], std::slice::from_ref(&dictionary)].concat());
+    /// Adds a dictionary that is stored, if it is not known: from now on values are compressed with
+    /// it.
+    pub(crate) fn add_dictionary(&self, dictionary: &Arc<Dictionary>) {
+        self.dictionaries.rcu(|all| {
+            let known = all.iter().any(|other| other.number() == dictionary.number());
+            let new = if known { None } else { Some(dictionary) };
+            all.iter().chain(new).cloned().collect::<Vec<_>>()
+        });
     }
 
     /// The dictionaries of the keyspace.

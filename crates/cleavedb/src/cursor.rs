@@ -297,7 +297,7 @@ impl Cursor {
     /// The place in the row of the current entry, if there is one, and its value.
     fn read_value(&mut self) -> Result<Option<(usize, Bytes)>> {
         let Place::On(at) = self.place else { return Ok(None) };
-        let found = self.value_at(at)?;
+        let found = self.value_at(at).map_err(|e| self.moment.engine.explained(e))?;
         // Behind the read: see `Gate::check_held`.
         self.moment.engine.gate.check_held()?;
         Ok(Some(found))
@@ -312,10 +312,11 @@ impl Cursor {
         self.moment.engine.gate.check_held()?;
         let moved = movement(self);
         let moved = self.moment.engine.gate.check_held().and(moved);
-        if let Err(error) = &moved {
+        moved.map_err(|error| {
+            let error = self.moment.engine.explained(error);
             self.fail(error.clone());
-        }
-        moved
+            error
+        })
     }
 
     #[cold]

@@ -7,6 +7,7 @@ mod checkpoints;
 mod destruction;
 mod statistics;
 mod keyspace;
+mod secondary;
 #[cfg(test)]
 mod range_tombstone_tests;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::events::Event;
 use crate::failures::JobKind;
+use crate::follow::Follower;
 use crate::full_disk::{FullDisk, disk_of};
 use crate::gate::Intent;
 use crate::jobs::removal;
@@ -97,6 +99,8 @@ struct Inner {
     /// Whether the session was begun and its threads run.
     begun: AtomicBool,
     report: RecoveryReport,
+    /// The views of a reader beside the writer. Its engine is their base, which has no data.
+    follower: Option<Own<Box<Follower>>>,
 }
 
 impl Drop for Inner {
@@ -107,6 +111,15 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The engine with the data: that of the current view, if it follows a writer.
+    #[inline]
+    fn engine_now(&self) -> Own<Arc<Engine>> {
+        match &self.follower {
+            None => self.engine.clone(),
+            Some(follower) => Own::new(follower.own_view()),
+        }
+    }
+
     /// The engine, ready for writes: the first call begins the session.
     #[inline]
     fn writable(&self) -> Result<&Engine> {
@@ -141,6 +154,9 @@ impl Inner {
     /// The same; `None` if there is nothing to end any more.
     fn end(&self) -> Option<Result<()>> {
         let engine = &self.engine;
+        if let Some(follower) = &self.follower {
+            follower.close(false);
+        }
         // A concurrent close waits here.
         let mut threads = self.threads.lock();
         if self.begun.load(Ordering::Acquire) {
@@ -298,7 +314,7 @@ impl Db {
         directories.locks.push(own);
         let recovered = recover(&directories, &options, found, new_id)?;
         let (engine, report) =
-            build(directories, options, recovered, (limit, full), (intent, new_id))?;
+            build(directories, options, recovered, (limit, full), (intent, new_id), None)?;
         pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
@@ -306,7 +322,7 @@ impl Db {
         let RecoveryReport { operations: replayed, bytes_cut, .. } = report;
         let took = start.elapsed();
         engine.events.tell(Event::Opened { replayed, bytes_cut, took });
-        let inner = Arc::new(Inner { engine, threads, begun, report });
+        let inner = Arc::new(Inner { engine, threads, begun, report, follower: None });
         Ok(Self { default: Keyspace { inner, reference } })
     }
 
@@ -324,6 +340,11 @@ impl Db {
 
     fn engine(&self) -> &Engine {
         &self.inner.engine
+    }
+
+    /// The engine with the data, to be kept.
+    fn engine_now(&self) -> Own<Arc<Engine>> {
+        self.inner.engine_now()
     }
 
     /// The same, held; fails if the database is closed.
@@ -466,6 +487,9 @@ impl Db {
         let closed = self.inner.shut_down();
         if self.engine().gate.is_own() {
             self.engine().end();
+            if let Some(follower) = &self.inner.follower {
+                follower.close(true);
+            }
         }
         closed
     }

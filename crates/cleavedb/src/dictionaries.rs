@@ -112,8 +112,8 @@ pub(crate) fn make_of(
         write::write(engine, &ops, op.len(), Durability::Buffered, terms)?;
     }
     let dictionary = Arc::new(dictionary);
-    engine.dictionaries.add(dictionary.clone());
-    keyspace.compressor.add_dictionary(dictionary);
+    engine.catalog.dictionaries.add(dictionary.clone());
+    keyspace.compressor.add_dictionary(&dictionary);
     Ok(true)
 }
 

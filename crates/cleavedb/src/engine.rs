@@ -22,8 +22,8 @@ use cleavedb_storage::{
     Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
     RemoveMode, Storage,
 };
+use cleavedb_values::RecordCache;
 use cleavedb_values::groups::GroupFilters;
-use cleavedb_values::{Dictionaries, RecordCache};
 
 use crate::catalog::Catalog;
 use crate::commit::Commit;
@@ -37,7 +37,7 @@ use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
 use crate::latency::{Latencies, Operation, Timer};
 use crate::limit::Limit;
-use crate::manifest::{Edit, Manifest};
+use crate::manifest::{Edit, Manifest, ManifestMark};
 use crate::merge::Merges;
 use crate::metrics::{Counters, StallCause};
 use crate::options::Options;
@@ -61,13 +61,15 @@ pub(crate) struct Engine {
     pub(crate) commit: Commit,
     pub(crate) state: ReadStates,
     pub(crate) manifest: Mutex<Manifest>,
+    /// How far the manifest was read, if another process writes the database.
+    pub(crate) followed: Option<ManifestMark>,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
     /// Values that users have read; jobs and checks read the files themselves.
     pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     /// Where the layout has a hot store.
-    pub(crate) hot: Option<HotStore>,
+    pub(crate) hot: Option<Arc<HotStore>>,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,
@@ -90,8 +92,6 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// Limits what jobs write.
     pub(crate) pacer: Arc<Pacer>,
-    /// Those that its values are compressed with.
-    pub(crate) dictionaries: Dictionaries,
     /// Its listeners, and what they are told.
     pub(crate) events: Events,
     /// How long operations take, if that is measured.
@@ -308,6 +308,21 @@ impl Engine {
         let identity = FileIdentity::new(self.database_id, number);
         let young = young_base.map(|base| (self.commit.log.buffer().clone(), base));
         Ok(Arc::new(Segment::new(name, identity, file, young, self.obsolete_files.clone())))
+    }
+
+    /// The error of a read, as a reader gets it: what another process that writes the database has
+    /// removed is not damage.
+    #[cold]
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        let kind = error.kind();
+        let is_damage = matches!(kind, ErrorKind::Corruption | ErrorKind::Io);
+        let outdated = self.followed.as_ref().is_some_and(ManifestMark::is_outdated);
+        if !is_damage || !outdated || planted(Bug::RemovedTakenForDamage) {
+            return error;
+        }
+        let what = "the process that writes the database has removed what this view needs; catch \
+                    up, and take a new snapshot, range or cursor";
+        Error::new(ErrorKind::Outdated, what).with("found", error)
     }
 
     /// Writes into the lock files, at a close, how many snapshots still hold the locks.

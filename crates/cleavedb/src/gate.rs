@@ -8,8 +8,9 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::process;
 
 const OPEN: u8 = 0;
-const CLOSED: u8 = 1;
-const ENDED: u8 = 2;
+const FOLLOWING: u8 = 1;
+const CLOSED: u8 = 2;
+const ENDED: u8 = 3;
 
 /// The error of a call after a close.
 #[cold]
@@ -17,11 +18,23 @@ pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the database was closed; open it again")
 }
 
+/// The error of a call that a reader beside the writer has not.
+#[cold]
+fn refused() -> Error {
+    let message = "the database was opened to follow the process that writes it, and can only be \
+                   read; for this call, open it with `Db::open` or `Db::open_read_only` once that \
+                   process has closed it";
+    Error::new(ErrorKind::ReadOnly, message)
+}
+
 /// What a database was opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// Reads only; nothing on the disk changes.
     Read,
+    /// Reads beside a process that writes. What is read is in the engines of views; their base, to
+    /// which this gate leads, has nothing, and turns every call away.
+    Follow,
     /// Reads and writes.
     Write,
 }
@@ -36,13 +49,29 @@ pub(crate) struct Gate {
 impl Gate {
     /// The gate of a database that is being opened by this process.
     pub(crate) fn new(intent: Intent) -> Self {
-        Self { process: process::id(), stage: AtomicU8::new(OPEN), intent }
+        let stage = if intent == Intent::Follow { FOLLOWING } else { OPEN };
+        Self { process: process::id(), stage: AtomicU8::new(stage), intent }
+    }
+
+    /// Whether calls may be answered here; if not, [`Gate::check_open`] says why.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == OPEN && self.is_own()
+    }
+
+    /// Fails unless this is the base of a reader beside the writer, and is not closed.
+    pub(crate) fn check_following(&self) -> Result<()> {
+        match self.intent {
+            Intent::Follow => self.check_below(CLOSED),
+            Intent::Read | Intent::Write => self.check_open(),
+        }
     }
 
     /// Fails if the database was opened for reading only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         match self.intent {
             Intent::Write => Ok(()),
+            Intent::Follow => Err(refused()),
             Intent::Read => {
                 let message = "the database was opened for reading only; to write, close it and \
                                open it with `Db::open`";
@@ -54,7 +83,7 @@ impl Gate {
     /// Fails unless the database is open, and this is the process that has opened it.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        self.check_below(CLOSED)
+        self.check_below(FOLLOWING)
     }
 
     /// Fails if snapshots and ranges have been ended, or in another process. Checked again after a
@@ -82,7 +111,8 @@ impl Gate {
     #[cold]
     fn refuse(&self) -> Error {
         if self.is_own() {
-            return closed();
+            let is_closed = self.stage.load(Ordering::Acquire) >= CLOSED;
+            return if is_closed { closed() } else { refused() };
         }
         let message = format!(
             "this handle was opened by process {}, of which this one is a fork; open the database \
@@ -104,7 +134,7 @@ impl Gate {
 
     /// Ends the calls of the database; false if they have ended before.
     pub(crate) fn close(&self) -> bool {
-        self.stage.fetch_max(CLOSED, Ordering::AcqRel) == OPEN
+        self.stage.fetch_max(CLOSED, Ordering::AcqRel) < CLOSED
     }
 
     /// Ends the calls of snapshots and ranges as well.

@@ -95,6 +95,7 @@ mod session;
 mod hot_load;
 mod catalog_load;
 mod build;
+mod follow;
 mod moment;
 mod checkpoint;
 mod backup_record;
@@ -143,6 +144,7 @@ pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumpe
 pub use events::{Event, EventListener};
 pub use failures::JobKind;
 pub use filter::{Filter, FilterDecision, FilteredValue};
+pub use follow::CatchUp;
 pub use group_options::GroupOptions;
 pub use item::Item;
 pub use latency::{Operation, OperationLatency};

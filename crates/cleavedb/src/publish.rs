@@ -71,6 +71,11 @@ impl Publisher {
         self.visible.load(Ordering::Acquire)
     }
 
+    /// Makes everything up to `seq` visible, where there are no tickets.
+    pub(crate) fn follow(&self, seq: SeqNo) {
+        self.visible.fetch_max(seq, Ordering::Release);
+    }
+
     /// Waits until `ticket` may be in flight. The caller holds the append lock.
     #[inline]
     pub(crate) fn admit(&self, ticket: u64) {

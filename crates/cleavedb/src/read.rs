@@ -279,7 +279,7 @@ fn find(
     snapshot: Option<ReadPoint>,
     heats: Heats,
 ) -> Result<(Guard<Arc<ReadState>>, Answer)> {
-    let changes = engine.hot.as_ref().map(HotStore::changes);
+    let changes = engine.hot.as_deref().map(HotStore::changes);
     let (state, visible) =
         engine.state.look(|| snapshot.map_or_else(|| engine.commit.visible(), |at| at.seq));
     // The clock is asked only about values that expire.
@@ -344,7 +344,7 @@ fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo
 /// go on that must be under way, or reports the loss.
 #[cold]
 fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -> Result<()> {
-    let now = engine.hot.as_ref().map(HotStore::changes);
+    let now = engine.hot.as_deref().map(HotStore::changes);
     let settled = now == before && now.is_none_or(|changes| changes % 2 == 0);
     if settled && Arc::ptr_eq(state, &engine.state.load()) {
         if let Some(lost) = &engine.jobs.lock().damaged.lost_hot {

@@ -39,7 +39,7 @@ pub(crate) struct Recovered {
     pub(crate) tables: Arc<TableStore>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     /// The replayed operations.
-    pub(crate) memtable: Option<MemSlot>,
+    pub(crate) memtable: Option<Arc<MemSlot>>,
     /// Log position at which the log ends.
     pub(crate) position: u64,
     pub(crate) next_seq: SeqNo,
@@ -72,6 +72,11 @@ impl StoredDatabase {
             self.current.preset
         );
         Err(Error::new(ErrorKind::LayoutMismatch, message))
+    }
+
+    /// What its `current` says.
+    pub(crate) fn into_current(self) -> Current {
+        self.current
     }
 
     /// Its space limit in bytes, if it has one.
@@ -145,7 +150,7 @@ pub(crate) fn recover(
         database_id,
         tables,
         obsolete_files,
-        memtable,
+        memtable: memtable.map(Arc::new),
         position,
         next_seq,
         report,
@@ -160,7 +165,7 @@ fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn block_cache(options: &Options) -> Arc<BlockCache> {
+pub(crate) fn block_cache(options: &Options) -> Arc<BlockCache> {
     let own = || BlockCache::new(options.cache() as u64).pinning(options.open_tables() as u64);
     let cache = options.resources.as_ref().map_or_else(own, Resources::block_cache);
     Arc::new(cache.reading_ahead(options.read_ahead_bytes))

@@ -11,9 +11,10 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, RecordKind};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::log::{FileHeader, LogReader};
+use cleavedb_storage::log::{Batches, FileHeader, LogReader, LoggedOp, Values};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage, Watermark};
 use cleavedb_values::{ValueFileEdit, ValueFileMeta};
 
@@ -240,7 +241,7 @@ impl<'a> Replay<'a> {
     fn replay_from(&mut self, log: &LogFile, base: u64, start: u64) -> Result<End> {
         let mut reader = self.reader(log, log.sealed.is_none(), base, start)?;
         let before = self.report.operations;
-        let end = self.replay_records(&mut reader, log, start)?;
+        let end = self.replay_records(&mut reader, log)?;
         if log.sealed.is_some_and(|len| len != end) {
             return Err(self.fail(lost(base + end), log));
         }
@@ -263,50 +264,26 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays records; returns the offset behind the last complete batch.
-    fn replay_records(
-        &mut self,
-        reader: &mut LogReader<'_>,
-        log: &LogFile,
-        start: u64,
-    ) -> Result<u64> {
-        let mut end = start;
+    fn replay_records(&mut self, reader: &mut LogReader<'_>, log: &LogFile) -> Result<u64> {
+        let mut batches = Batches::new(reader, Values::None);
         let mut batch = Vec::new();
-        while let Some((offset, record)) = reader.next_record().map_err(|e| self.fail(e, log))? {
-            let header = record.header;
-            if batch.is_empty() && !planted(Bug::TornBatchTakesMark) {
-                // Behind a mark, which stays valid even if the batch that begins here is torn.
-                end = offset;
-            }
-            if header.kind.is_operation() {
-                batch.push((offset, header, record.key.to_vec(), record.value.to_vec()));
-            }
-            if header.kind.is_operation() && header.more && !planted(Bug::HalfBatch) {
-                continue;
-            }
-            end = reader.offset();
+        while batches.next(&mut batch).map_err(|e| self.fail(e, log))? {
             self.report.operations += batch.len() as u64;
-            for (offset, mut header, key, value) in batch.drain(..) {
+            for mut op in batch.drain(..) {
                 if planted(Bug::OptionsDecideReplay)
-                    && header.kind == RecordKind::Inline
-                    && self.options.min_separated.separates(header.value_len as usize)
+                    && op.header.kind == RecordKind::Inline
+                    && self.options.min_separated.separates(op.header.value_len as usize)
                 {
-                    header.kind = RecordKind::Separated;
+                    op.header.kind = RecordKind::Separated;
                 }
-                let encoded_key = EncodedKey::new(header.keyspace, &key);
-                let entry = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
-                let place = RecordLocation { file: log.number, offset };
-                self.max_seq = self.max_seq.max(header.seq);
-                if header.kind.is_separated() {
+                self.max_seq = self.max_seq.max(op.header.seq);
+                if op.header.kind.is_separated() {
                     self.slot().has_long_in(log.number);
                 }
-                let slot = self.slot();
-                slot.has_system |= header.keyspace == KeyspaceId::SYSTEM;
-                slot.replayed += key.len() as u64 + u64::from(header.value_len);
-                insert_record(slot, entry, header.seq, &header, &value, place);
+                insert_logged(self.slot(), &op, log.number);
             }
         }
-        // The mark of a close is behind the last record.
-        Ok(if batch.is_empty() { reader.offset() } else { end })
+        Ok(batches.end())
     }
 
     /// The slot for replayed operations.
@@ -382,6 +359,20 @@ impl<'a> Replay<'a> {
             report: self.report,
         })
     }
+}
+
+/// Inserts the index entry of an operation that was read from log file `file`.
+pub(crate) fn insert_logged(slot: &MemSlot, op: &LoggedOp, file: FileNumber) {
+    let header = op.header;
+    let encoded_key = EncodedKey::new(header.keyspace, &op.key);
+    let entry = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
+    let place = RecordLocation { file, offset: op.offset };
+    if header.keyspace == KeyspaceId::SYSTEM {
+        slot.has_system.store(true, Ordering::Relaxed);
+    }
+    let bytes = op.key.len() as u64 + u64::from(header.value_len);
+    slot.replayed.fetch_add(bytes, Ordering::Relaxed);
+    insert_record(slot, entry, header.seq, &header, &op.value, place);
 }
 
 fn lost(position: u64) -> Error {

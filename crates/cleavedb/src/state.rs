@@ -19,9 +19,9 @@ pub(crate) struct MemSlot {
     /// First log position whose operations it holds.
     pub(crate) start: u64,
     /// Bytes of keys and values that replay inserted.
-    pub(crate) replayed: u64,
+    pub(crate) replayed: AtomicU64,
     /// Whether replay inserted records of the system keyspace.
-    pub(crate) has_system: bool,
+    pub(crate) has_system: AtomicBool,
     /// Bytes of keys and values that the session had written before this MemTable.
     pub(crate) written_before: u64,
     /// Tombstones in it.
@@ -74,8 +74,8 @@ impl MemSlot {
         Self {
             table: Arc::new(table),
             start,
-            replayed: 0,
-            has_system: false,
+            replayed: AtomicU64::new(0),
+            has_system: AtomicBool::new(false),
             written_before: 0,
             deletes: AtomicU64::new(0),
             has_operands: AtomicBool::new(false),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
 use cleavedb_values::groups::Extent;
@@ -173,7 +174,7 @@ fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
 /// before.
 fn unflushed_data(engine: &Engine, state: &ReadState) -> u64 {
     let held = || state.memtables.iter().filter(|slot| !slot.table.is_empty());
-    let replayed: u64 = held().map(|slot| slot.replayed).sum();
+    let replayed: u64 = held().map(|slot| slot.replayed.load(Ordering::Relaxed)).sum();
     let before = held().map(|slot| slot.written_before).min();
     let written = before.map_or(0, |before| engine.counters.user_bytes.get() - before);
     (replayed + written).min(unflushed(engine, state))

@@ -53,18 +53,22 @@ pub(crate) fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole>
     holes
 }
 
-/// Opens the extents of `live`, whose files are in `segments`. Ranges of the files without an
-/// extent, which a crash may have left, are queued to be given back.
+/// Opens the extents of `live`, whose files are in `segments`, but those that are `known`. Ranges
+/// of the files without an extent, which a crash may have left, are queued to be given back.
 pub(crate) fn open_groups(
     engine: &Engine,
     live: &LiveFiles,
     segments: &SegmentSet,
+    known: &SegmentSet,
 ) -> Result<SegmentSet> {
     for (number, meta) in live.value_files.group_files() {
         let holes = holes(live, number, meta.len.unwrap_or_default());
         holes.into_iter().for_each(|hole| engine.obsolete_files.give_back(hole));
     }
-    let handles = live.groups.extents().map(|extent| handle(engine, extent, segments));
+    let handles = live.groups.extents().map(|extent| match known.extent(extent.place) {
+        Ok(known) => Ok(known.clone()),
+        Err(_) => handle(engine, extent, segments),
+    });
     Ok(segments.with_extents(&handles.collect::<Result<Vec<_>>>()?, &[]))
 }
 

@@ -81,7 +81,13 @@ impl Snapshot {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let found = read::get(&self.engine, self.key(&key), Some(self.at()?));
         // Behind the read: see `Gate::check_held`.
-        self.at().and(found)
+        self.answer(found)
+    }
+
+    /// The answer of a read, unless the snapshot has ended meanwhile.
+    #[inline]
+    fn answer<T>(&self, found: Result<T>) -> Result<T> {
+        self.at().and(found).map_err(|e| self.engine.explained(e))
     }
 
     /// The value that `key` had, and when it expires, if it does.
@@ -90,21 +96,23 @@ impl Snapshot {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
         let found = read::get_with_expiry(&self.engine, self.key(&key), Some(self.at()?));
-        let found = self.at().and(found)?;
+        let found = self.answer(found)?;
         Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
     }
 
     /// Whether `key` was there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let found = read::contains(&self.engine, self.key(&key), Some(self.at()?));
-        self.at().and(found)
+        self.answer(found)
     }
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
         let found = self.at().map(|at| read::multi_get(&self.engine, (self.keyspace.id, keys), at));
         match self.at().and(found) {
-            Ok(found) => found,
+            Ok(found) => {
+                found.into_iter().map(|found| found.map_err(|e| self.engine.explained(e))).collect()
+            }
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
         }
     }

@@ -4,11 +4,13 @@
 //! turn: puts, deletes, and batches over two keys, with values that name the key and the round. It
 //! prints a line when a write was acknowledged (`Os` durability). The parent kills the child after
 //! a random time, opens the store, and compares each key with the lines that it read: the round
-//! found is the last one acknowledged, or the one after it, which may have been under way.
+//! found is the last one acknowledged, or the one after it, which may have been under way. A
+//! secondary finds the same, before and after the recovery.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cleavedb::{Background, Db, Durability, Options, WriteBatch};
@@ -167,8 +169,27 @@ fn compare(db: &Db, rounds: &mut [u64]) {
             }
         }
     }
+}
+
+fn verify(db: &Db) {
     let report = db.verify().unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+/// Catches up again and again while a primary writes, until `child` was killed.
+fn follow_until<T>(secondary: &Db, child: impl FnOnce() -> T) -> T {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                secondary.catch_up().unwrap();
+                secondary.get(key(0, 0)).unwrap();
+            }
+        });
+        let killed = child();
+        ended.store(true, Ordering::Relaxed);
+        killed
+    })
 }
 
 fn kills(design: usize, threads: usize, count: usize) {
@@ -176,10 +197,17 @@ fn kills(design: usize, threads: usize, count: usize) {
     let path = dir.path().join("db");
     let mut rng = Rng::new(threads as u64);
     let mut rounds = vec![0; threads];
+    Db::open(&path, options(design)).unwrap().close().unwrap();
+    // It outlives all of them, and is behind whenever it was not asked to catch up.
+    let secondary = Db::open_secondary_with(&path, options(design)).unwrap();
     for number in 0..count {
         let child = spawn(&path, design, &rounds);
         let delay = Duration::from_micros(rng.below(100_000));
-        rounds = kill(child, &rounds, delay, false);
+        let killed = || kill(child, &rounds, delay, false);
+        rounds = if number % 3 == 0 { follow_until(&secondary, killed) } else { killed() };
+        // What the dead process has left.
+        secondary.catch_up().unwrap();
+        compare(&secondary, &mut rounds);
         if number % 10 == 9 {
             // Two kills while it opens, which is while it recovers.
             for _ in 0..2 {
@@ -189,6 +217,10 @@ fn kills(design: usize, threads: usize, count: usize) {
         }
         let db = Db::open(&path, options(design)).unwrap();
         compare(&db, &mut rounds);
+        verify(&db);
+        // What the one that has recovered it says.
+        secondary.catch_up().unwrap();
+        compare(&secondary, &mut rounds);
         // Half of the stores go on from what an unclean end left, half from a clean one.
         match number % 2 {
             0 => drop(db.close().unwrap()),

@@ -35,6 +35,7 @@ use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
+use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::sharing::databases_share_caches;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
@@ -179,6 +180,17 @@ fn backup_of_the_past(seed: u64) -> Result<(), String> {
 fn restore(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     a_restore_survives_a_loss_of_power(&designs[seed as usize % designs.len()], seed)
+}
+
+/// A secondary follows drawn operations under one setup, as in `secondary.rs`.
+fn secondaries(seed: u64) -> Result<(), String> {
+    let setups = Setup::all();
+    followed(&setups[seed as usize % setups.len()], seed)
+}
+
+fn secondaries_beside_a_window(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    a_torn_window_is_read_again(&designs[seed as usize % designs.len()])
 }
 
 /// A store of a process that died is read, as in `read_only.rs`.
@@ -747,4 +759,8 @@ caught! {
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
     a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
     a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
+    a_secondary_that_points_into_the_window: WindowPointedTo by secondaries;
+    a_secondary_that_believes_a_short_tail: ShortTailBelieved by secondaries_beside_a_window;
+    a_secondary_that_keeps_a_flushed_tail: FlushedTailKept by secondaries;
+    a_secondary_that_takes_what_is_removed_for_damage: RemovedTakenForDamage by secondaries;
 }

@@ -19,6 +19,20 @@ pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
     warned(open(&global.db, existing(global)?)?, console)
 }
 
+/// Opens an existing database for reading only, and warns of losses. If another process has it open
+/// for writing, follows that process: what it has written up to now is read. A note says so.
+pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
+    let options = existing(global)?;
+    match Db::open_read_only_with(&global.db, options.clone()) {
+        Err(e) if e.kind() == ErrorKind::Locked => {
+            let note = format!("following the process that has {} open", global.db.display());
+            console.note(&note);
+            Ok(Db::open_secondary_with(&global.db, options)?)
+        }
+        opened => warned(opened?, console),
+    }
+}
+
 /// Opens an existing database for reading only, and warns of losses.
 pub fn open_to_read(global: &Global, console: &Console) -> Result<Db> {
     warned(find(global)?, console)

@@ -1,4 +1,4 @@
-//! The window that an earlier process left, as recovery reads it.
+//! The window of another process, as recovery reads it after its death, and a reader beside it.
 //!
 //! It is read as an ordinary file: after the death of the process the kernel has every byte that
 //! was stored, and after a loss of power it may hold any mix of old and new sectors. Its header has
@@ -25,12 +25,15 @@ pub enum FoundWindow {
     Ours(LeftWindow),
 }
 
-/// A window that an earlier process left.
+/// The values of the watermarks, as far as they are trustworthy.
+type Marks = [Option<u64>; 3];
+
+/// A window that an earlier process left, or that another one uses.
 pub struct LeftWindow {
     file: Arc<dyn File>,
     /// Length of the log buffer.
     len: u64,
-    marks: [Option<u64>; 3],
+    marks: Marks,
 }
 
 impl LeftWindow {
@@ -47,34 +50,48 @@ impl LeftWindow {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FoundWindow::Missing),
             Err(e) => return Err(e),
         };
+        let read = Self::read(&*file, same_boot)?;
+        Ok(match read {
+            None => FoundWindow::Blank,
+            Some((found, ..)) if found != identity => FoundWindow::Foreign(found),
+            Some((_, len, marks)) => FoundWindow::Ours(Self { file, len, marks }),
+        })
+    }
+
+    /// Looks again how far the process has come that uses the window of `identity` now, in the same
+    /// boot; false if it is that window no more.
+    pub fn look_again(&mut self, identity: WindowIdentity) -> io::Result<bool> {
+        let Some((found, len, marks)) = Self::read(&*self.file, true)? else { return Ok(false) };
+        (self.len, self.marks) = (len, marks);
+        Ok(found == identity)
+    }
+
+    /// The identity in `file`, the length of its log buffer, and its watermarks; none if it has no
+    /// valid header.
+    fn read(file: &dyn File, same_boot: bool) -> io::Result<Option<(WindowIdentity, u64, Marks)>> {
         let len = file.len()?.saturating_sub(HEADER_LEN as u64);
         // An invalid length means that the extension did not reach the disk.
         let len = len - len % BLOCK as u64;
         if len == 0 {
-            return Ok(FoundWindow::Blank);
+            return Ok(None);
         }
         let mut header = vec![0; HEADER_LEN];
-        read_exact_at(&*file, &mut header, 0)?;
-        match decode_identity(&header) {
-            None => Ok(FoundWindow::Blank),
-            Some(found) if found != identity => Ok(FoundWindow::Foreign(found)),
-            Some(_) => {
-                let word = |at: usize| {
-                    let bytes = header[at..at + 8].try_into().expect("eight bytes of the header");
-                    u64::from_le_bytes(bytes)
-                };
-                let mark = |mark: Watermark| {
-                    let value = word(mark.offset());
-                    let believed = match mark {
-                        Watermark::Durable => word(mark.offset() + 8) == mark_check(value),
-                        Watermark::Visible | Watermark::Drained => same_boot,
-                    };
-                    believed.then_some(value)
-                };
-                let marks = [Watermark::Visible, Watermark::Drained, Watermark::Durable].map(mark);
-                Ok(FoundWindow::Ours(Self { file, len, marks }))
-            }
-        }
+        read_exact_at(file, &mut header, 0)?;
+        let Some(identity) = decode_identity(&header) else { return Ok(None) };
+        let word = |at: usize| {
+            let bytes = header[at..at + 8].try_into().expect("eight bytes of the header");
+            u64::from_le_bytes(bytes)
+        };
+        let mark = |mark: Watermark| {
+            let value = word(mark.offset());
+            let believed = match mark {
+                Watermark::Durable => word(mark.offset() + 8) == mark_check(value),
+                Watermark::Visible | Watermark::Drained => same_boot,
+            };
+            believed.then_some(value)
+        };
+        let marks = [Watermark::Visible, Watermark::Drained, Watermark::Durable].map(mark);
+        Ok(Some((identity, len, marks)))
     }
 
     /// Length of the log buffer, in bytes.

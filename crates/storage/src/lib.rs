@@ -2,9 +2,10 @@
 //!
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one,
 //! [`MultiDirStorage`] spreads classes of files over several directories, [`QuotaStorage`] bounds
-//! what they take together, [`Reserving`] has some space left when the disk is full, and
-//! [`ReadOnly`] keeps all changes in memory. On top of the trait stand the log and the segments.
-//! Modules are listed bottom first; a module uses only those above it.
+//! what they take together, [`Reserving`] has some space left when the disk is full, [`ReadOnly`]
+//! keeps all changes in memory, and [`Beside`] is read while another process writes. On top of the
+//! trait stand the log and the segments. Modules are listed bottom first; a module uses only those
+//! above it.
 
 pub mod process;
 pub mod prefetch;
@@ -31,12 +32,14 @@ pub mod quota;
 pub mod reserve;
 mod overlay;
 mod read_only;
+mod beside;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
 pub use api::{Access, File, FileLayer, Lock, LockMode, Mode, RemoveMode, Storage, StorageLayer};
 pub use backups::BackupStorage;
+pub use beside::Beside;
 pub use class::FileClass;
 pub use disk::lock::{DirLock, Holder};
 pub use disk::{Disk, DiskBackups, open_files};

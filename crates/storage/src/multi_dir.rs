@@ -192,6 +192,28 @@ impl MultiDirStorage {
         Some(&self.home(name)?.directory)
     }
 
+    /// Whether a file that was not found may lie in a volume, where another process has created it
+    /// since the volumes were listed.
+    fn may_be_new(&self, name: &Name, mode: Mode, error: &io::Error) -> bool {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        missing && mode == Mode::Read && !self.volumes.is_empty() && is_placed(name.kind())
+    }
+
+    /// Looks for such a file in the volumes.
+    fn find_new(&self, name: &Name, access: Access) -> io::Result<Arc<dyn File>> {
+        for (at, volume) in self.volumes.iter().enumerate() {
+            match volume.directory.storage.open(name, Mode::Read, access) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(volume.directory.says(e)),
+                Ok(file) => {
+                    self.homes.write().insert(*name, at);
+                    return Ok(file);
+                }
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
     fn home(&self, name: &Name) -> Option<&Tracked> {
         if self.volumes.is_empty() {
             return None;
@@ -214,7 +236,10 @@ impl Storage for MultiDirStorage {
     /// Files created this way lie in the first directory.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         match self.home(name) {
-            None => self.first.storage.open(name, mode, access),
+            None => match self.first.storage.open(name, mode, access) {
+                Err(e) if self.may_be_new(name, mode, &e) => self.find_new(name, access),
+                opened => opened,
+            },
             Some(home) => {
                 let opened = home.directory.storage.open(name, mode, access);
                 opened.map_err(|e| home.directory.says(e))

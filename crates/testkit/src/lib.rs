@@ -19,6 +19,7 @@ pub mod full;
 pub mod brim;
 pub mod walk;
 pub mod session;
+pub mod secondary;
 pub mod sharing;
 pub mod expiry;
 pub mod loads;

@@ -56,6 +56,12 @@ pub fn open_read_only(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
     Db::open_read_only_beside(storages[0].clone(), volume, setup.options.clone())
 }
 
+/// Opens a secondary beside an engine, in its own directory, which comes first, and volumes.
+pub fn open_secondary(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db, Error> {
+    let volume = |path: &Path| volume_of(storages, path);
+    Db::open_secondary_beside(storages[0].clone(), volume, setup.options.clone())
+}
+
 /// Commits a batch; a single write uses the plain call.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes
@@ -137,6 +143,11 @@ impl Session {
     /// After a failed reopen.
     pub fn db(&self) -> &Db {
         self.db.as_ref().expect("the last open succeeded")
+    }
+
+    /// The directories of the engine, its own first.
+    pub fn storages(&self) -> &[Arc<dyn Storage>] {
+        &self.storages
     }
 
     /// The expected content.

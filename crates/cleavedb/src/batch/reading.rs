@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn appended_batches_are_read_in_order_with_their_keyspaces() {
-        let catalog = Catalog::new(0);
+        let catalog = Catalog::separating_all();
         let keyspace =
             |id, name| KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(id), name, 0, None)));
         let (one, two) = (keyspace(1, "one"), keyspace(2, "two"));

@@ -168,7 +168,7 @@ fn is_flushed(engine: &Engine, append: &Append) -> bool {
     // store was paused.
     append.memtable.table.is_empty()
         && engine.state.load().waiting() == 0
-        && engine.hot.as_ref().is_none_or(none_is_hot)
+        && engine.hot.as_deref().is_none_or(none_is_hot)
 }
 
 /// Flushes everything that was committed before the call, and empties the hot store.

@@ -133,6 +133,12 @@ impl Builder {
         Db::open_read_only_with(path, options)
     }
 
+    /// Opens the database beside the process that writes it, as [`Db::open_secondary`] does.
+    pub fn open_secondary(self) -> Result<Db> {
+        let (path, options) = self.options()?;
+        Db::open_secondary_with(path, options)
+    }
+
     fn options(self) -> Result<(PathBuf, Options)> {
         let mut options = match self.preset {
             Some(preset) => Options::preset(preset),

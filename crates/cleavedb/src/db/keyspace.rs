@@ -96,6 +96,27 @@ impl Keyspace {
         Ok(&self.inner.engine)
     }
 
+    /// Answers `read`, in the current view if the database follows a writer; fails as
+    /// `open_engine` does.
+    #[inline]
+    pub(super) fn read<T>(&self, read: impl Fn(&Engine) -> Result<T>) -> Result<T> {
+        if self.inner.engine.gate.is_open() {
+            self.entry().check()?;
+            return read(&self.inner.engine);
+        }
+        self.read_view(read)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_view<T>(&self, read: impl Fn(&Engine) -> Result<T>) -> Result<T> {
+        self.inner.engine.gate.check_following()?;
+        match &self.inner.follower {
+            Some(follower) => follower.read(self.entry(), read),
+            None => read(self.open_engine()?),
+        }
+    }
+
     /// What a write to it depends on: the commit asks whether the keyspace was dropped.
     fn terms(&self) -> Terms<'_> {
         let is_default = self.entry().id == KeyspaceId::DEFAULT;
@@ -197,11 +218,12 @@ impl Db {
 
     /// The keyspace `name`; `None` if there is none.
     pub fn find_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
-        let engine = self.open_engine()?;
-        if name == DEFAULT_NAME {
-            return Ok(Some(self.default.clone()));
-        }
-        Ok(engine.catalog.named().keyspaces.get(name).map(|entry| self.handle(entry)))
+        self.read(|engine| {
+            if name == DEFAULT_NAME {
+                return Ok(Some(self.database().default));
+            }
+            Ok(engine.catalog.named().keyspaces.get(name).map(|entry| self.handle(entry)))
+        })
     }
 
     /// Creates a keyspace. Its name has 1 to 255 bytes. A database has at most 65,534 keyspaces.
@@ -237,8 +259,10 @@ impl Db {
 
     /// All keyspaces but the default one, in the order of their names.
     pub fn keyspaces(&self) -> Result<Vec<Keyspace>> {
-        let named = self.open_engine()?.catalog.named();
-        Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
+        self.read(|engine| {
+            let named = engine.catalog.named();
+            Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
+        })
     }
 
     /// As [`Keyspace::collect_range`] on every keyspace that was dropped, by this open or before:

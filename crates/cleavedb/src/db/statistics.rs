@@ -15,13 +15,13 @@ impl Db {
         if !self.engine().gate.is_own() {
             return Metrics::default();
         }
-        stats::metrics(self.engine())
+        stats::metrics(&self.engine_now())
     }
 
     /// The latencies of [`Metrics::latencies`], which begin anew.
     pub fn take_latencies(&self) -> Vec<OperationLatency> {
         let is_own = self.engine().gate.is_own();
-        if is_own { stats::latencies(self.engine(), true) } else { Vec::new() }
+        if is_own { stats::latencies(&self.engine_now(), true) } else { Vec::new() }
     }
 
     /// Changes [`Options::background_bytes_per_second`], for jobs that run, too. Fails with
@@ -36,8 +36,8 @@ impl Db {
 
     /// The directories of the database, its own first, and their content.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
-        let engine = self.engine();
+        let engine = self.engine_now();
         engine.gate.check_held()?;
-        stats::directories(engine)
+        stats::directories(&engine)
     }
 }

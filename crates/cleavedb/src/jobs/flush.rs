@@ -176,7 +176,7 @@ impl<'e> Job<'e> for Flush<'e> {
 
     fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
-        let hot = self.engine.hot.as_ref().map(HotStore::take_evacuated).unwrap_or_default();
+        let hot = self.engine.hot.as_deref().map(HotStore::take_evacuated).unwrap_or_default();
         move |state| {
             state.flushing = false;
             state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));

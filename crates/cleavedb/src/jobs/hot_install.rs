@@ -31,7 +31,7 @@ impl<'e> HotInstall<'e> {
         live: &LiveFiles,
         edit: &mut Edit,
     ) -> Self {
-        let change = engine.hot.as_ref().zip(flushed);
+        let change = engine.hot.as_deref().zip(flushed);
         let mut emptied = Vec::new();
         if let Some((_, flushed)) = &change {
             value_files::publish(&flushed.written, edit);

@@ -13,6 +13,7 @@ mod volume_identity;
 mod edit;
 mod live;
 mod read;
+mod followed;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, Remo
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
+pub(crate) use followed::{Followed, ManifestMark, News};
 pub(crate) use live::LiveFiles;
 pub(crate) use read::{Loaded, Stored, next_record, read_copies};
 pub(crate) use volume_identity::VolumeIdentity;
@@ -91,6 +93,24 @@ impl Manifest {
             written: 0,
             in_doubt: false,
         }
+    }
+
+    /// A manifest of this state that is never written: that of a reader beside the writer.
+    pub(crate) fn of_reader(storage: Arc<MultiDirStorage>, followed: &Followed) -> Self {
+        let (live, len) = (followed.live().clone(), followed.len());
+        let loaded = Loaded { live, len, is_whole: true, healed: 0 };
+        Self::resume(storage, followed.current().clone(), loaded)
+    }
+
+    /// The same, without a live file.
+    pub(crate) fn of_nothing(
+        storage: Arc<MultiDirStorage>,
+        followed: &Followed,
+        tables: &Arc<TableStore>,
+    ) -> Self {
+        let live = LiveFiles::empty(tables);
+        let loaded = Loaded { live, len: followed.len(), is_whole: true, healed: 0 };
+        Self::resume(storage, followed.current().clone(), loaded)
     }
 
     /// Whether `storage` holds manifest `number` of a database, with at least one edit.

@@ -39,14 +39,22 @@ pub(crate) struct Loaded {
 impl Stored {
     /// Reads the manifest that `current` names.
     pub(crate) fn read(storage: &dyn Storage, current: &Current) -> Result<Self> {
+        Self::read_from(storage, current, 0)
+    }
+
+    /// Reads the edits of the manifest that `current` names from the offset `from` on, where one
+    /// begins or the file ends.
+    pub(super) fn read_from(storage: &dyn Storage, current: &Current, from: u64) -> Result<Self> {
         let name = Name::numbered(FileKind::Manifest, current.manifest);
         let failed = |e| Error::unopened("read the manifest", e).with("file", name);
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
-        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+        let (len, from) = (file.len().map_err(failed)? as usize, from as usize);
+        // Bytes in front are left at zero: offsets are those of the file.
+        let mut bytes = vec![0; len.max(from)];
+        read_exact_at(&*file, &mut bytes[from..len.max(from)], from as u64).map_err(failed)?;
         let copied = file.is_copied().map_err(failed)?;
         let identity = FileIdentity::new(current.database_id, current.manifest);
-        let mut stored = Self { name, edits: Vec::new(), len: 0, is_whole: false, healed: 0 };
+        let mut stored = Self { name, edits: Vec::new(), len: from, is_whole: false, healed: 0 };
         stored.read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
         stored.is_whole = stored.len == bytes.len() && stored.healed == 0 && !copied;
         Ok(stored)
@@ -88,6 +96,20 @@ impl Stored {
         last.filter(|limit| *limit != 0)
     }
 
+    /// Whether no edit was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// Applies the edits to `live`, to which those in front of them were applied. Returns their
+    /// number, and the offset behind the last one.
+    pub(super) fn apply_to(&self, live: &mut LiveFiles) -> Result<(usize, u64)> {
+        for edit in &self.edits {
+            live.apply(edit).map_err(|e| e.with("file", self.name))?;
+        }
+        Ok((self.edits.len(), self.len as u64))
+    }
+
     /// Applies all edits.
     pub(crate) fn load(self, tables: &Arc<TableStore>) -> Result<Loaded> {
         if self.edits.is_empty() {
@@ -96,11 +118,9 @@ impl Stored {
         }
         self.value_layout()?;
         let mut live = LiveFiles::empty(tables);
-        for edit in &self.edits {
-            live.apply(edit).map_err(|e| e.with("file", self.name))?;
-        }
-        let Self { len, is_whole, healed, .. } = self;
-        Ok(Loaded { live, len: len as u64, is_whole, healed })
+        let (_, len) = self.apply_to(&mut live)?;
+        let Self { is_whole, healed, .. } = self;
+        Ok(Loaded { live, len, is_whole, healed })
     }
 }
 

@@ -92,7 +92,7 @@ fn gather(
     snapshot: Option<ReadPoint>,
 ) -> Result<(Guard<Arc<ReadState>>, Versions)> {
     loop {
-        let changes = engine.hot.as_ref().map(HotStore::changes);
+        let changes = engine.hot.as_deref().map(HotStore::changes);
         let (state, visible) =
             engine.state.look(|| snapshot.map_or_else(|| engine.commit.visible(), |at| at.seq));
         let now = snapshot.map_or_else(|| engine.time.millis(), |at| at.time);

@@ -38,6 +38,7 @@ mod range_sizes;
 mod regressions;
 mod resources;
 mod salvage;
+mod secondary;
 mod hot;
 mod min_separated;
 mod one_group;

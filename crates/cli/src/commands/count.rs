@@ -23,7 +23,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
-    let db = store::open_to_read(global, console)?;
+    let db = store::open_or_follow(global, console)?;
     let found = store::find_keyspace(&db, within);
     let done = found.and_then(|keyspace| print(&keyspace, args, console));
     store::closed(db, done)?;

@@ -33,7 +33,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
-    let db = store::open_to_read(global, console)?;
+    let db = store::open_or_follow(global, console)?;
     let printed = store::find_keyspace(&db, within)
         .and_then(|keyspace| print(&keyspace, &key, console.on_terminal(), console));
     store::closed(db, printed)?;

@@ -20,7 +20,7 @@ struct Named<'a> {
 pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console) -> Result<Exit> {
     match command {
         KeyspaceCommand::List => {
-            let db = store::open_to_read(global, console)?;
+            let db = store::open_or_follow(global, console)?;
             let listed = list(&db, console);
             store::closed(db, listed)?;
         }

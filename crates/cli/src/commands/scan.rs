@@ -30,7 +30,7 @@ pub(super) fn run(
 ) -> Result<Exit> {
     check_form(args, console)?;
     interrupt::watch(console)?;
-    let db = store::open_to_read(global, console)?;
+    let db = store::open_or_follow(global, console)?;
     let found = store::find_keyspace(&db, within);
     let done = found.and_then(|keyspace| list(&keyspace, args, console));
     store::closed(db, done)?;

@@ -341,7 +341,7 @@ pub(super) fn run(global: &Global, prometheus: bool, console: &Console) -> Resul
         let message = "--prometheus is a format of its own; leave out --json";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let db = store::open_to_read(global, console)?;
+    let db = store::open_or_follow(global, console)?;
     let printed = match prometheus {
         true => {
             let path = global.db.display().to_string();

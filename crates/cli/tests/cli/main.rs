@@ -14,6 +14,7 @@ mod failures;
 mod losses;
 mod ranges;
 mod read_only;
+mod following;
 mod dump;
 mod interchange;
 mod shell;

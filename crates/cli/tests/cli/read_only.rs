@@ -42,8 +42,19 @@ fn set_mode(path: PathBuf, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
+/// Lets every user read the database in `home`, and run the program there.
+pub fn let_others_read(home: &Home) {
+    let db = home.path("cleave.db");
+    // By another process: a fork of this one would hold the copy open, which then cannot be run.
+    let copy = [PathBuf::from(Cleave::PATH), home.path("cleave")];
+    assert!(Command::new("cp").args(copy).status().unwrap().success());
+    set_mode(home.path("."), 0o755);
+    listing(&db).iter().for_each(|(name, ..)| set_mode(db.join(name), 0o444));
+    set_mode(db, 0o555);
+}
+
 /// The program as a user that may read everything in `home`, and write nothing.
-fn as_ordinary_user(home: &Home, args: &[&str]) -> Ran {
+pub fn as_ordinary_user(home: &Home, args: &[&str]) -> Ran {
     let mut command = Command::new(home.path("cleave"));
     command.current_dir(home.path(".")).env_remove("CLEAVE_DB").args(args);
     // Permissions do not bind the superuser.
@@ -57,10 +68,7 @@ fn as_ordinary_user(home: &Home, args: &[&str]) -> Ran {
 fn a_user_who_may_not_write_reads_what_a_killed_process_left() {
     let Some(home) = killed() else { return };
     let db = home.path("cleave.db");
-    fs::copy(Cleave::PATH, home.path("cleave")).unwrap();
-    set_mode(home.path("."), 0o755);
-    listing(&db).iter().for_each(|(name, ..)| set_mode(db.join(name), 0o444));
-    set_mode(db.clone(), 0o555);
+    let_others_read(&home);
     let before = listing(&db);
     for args in READING {
         as_ordinary_user(&home, args).ok();

@@ -7,6 +7,7 @@
 mod frame;
 mod released;
 mod reader;
+mod batches;
 mod rest;
 mod buffer;
 mod writer;
@@ -15,6 +16,7 @@ pub mod salvage;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
+pub use batches::{Batches, LoggedOp, Values};
 pub use buffer::{BufferPin, LogBuffer, Slot};
 pub use frame::{FORMAT_VERSION, FileHeader, SyncMarker, newer_format};
 pub use reader::LogReader;

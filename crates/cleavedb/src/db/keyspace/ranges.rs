@@ -109,6 +109,6 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<RangeSize> {
-        approximate_size(self.open_engine()?, &Bounds::of(self.entry().id, &range))
+        self.read(|engine| approximate_size(engine, &Bounds::of(self.entry().id, &range)))
     }
 }

@@ -17,7 +17,7 @@ use crate::view::Snapshot;
 impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        read::get(self.open_engine()?, (self.entry().id, key.as_ref()), None)
+        self.read(|engine| read::get(engine, (self.entry().id, key.as_ref()), None))
     }
 
     /// The value of `key`, and when it expires, if it does.
@@ -26,13 +26,13 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
         let key = (self.entry().id, key.as_ref());
-        let found = read::get_with_expiry(self.open_engine()?, key, None)?;
+        let found = self.read(|engine| read::get_with_expiry(engine, key, None))?;
         Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
     }
 
     /// Whether `key` is there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        read::contains(self.open_engine()?, (self.entry().id, key.as_ref()), None)
+        self.read(|engine| read::contains(engine, (self.entry().id, key.as_ref()), None))
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
@@ -79,8 +79,9 @@ impl Keyspace {
     /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let bounds = Bounds::of(self.entry().id, &range);
-        let refused = self.inner.engine.gate.check_open().err();
-        let cursor = Cursor::new(self.inner.engine.clone(), bounds, None, refused);
+        let engine = self.inner.engine_now();
+        let refused = engine.gate.check_open().err();
+        let cursor = Cursor::new(engine, bounds, None, refused);
         // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
         cursor.checked(|seq| self.entry().check_at(seq))
     }
@@ -88,6 +89,6 @@ impl Keyspace {
     /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
     /// same moment. While it is held, the versions that it sees take space.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine.clone(), self.entry().clone(), self.inner.clone())
+        Snapshot::new(self.inner.engine_now(), self.entry().clone(), self.inner.clone())
     }
 }

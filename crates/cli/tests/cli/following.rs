@@ -1,0 +1,91 @@
+//! Commands that read beside a process that writes: they follow it, and it does not notice.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, ChildStdin, ChildStdout};
+
+use crate::common::{Home, Ran};
+use crate::read_only::{as_ordinary_user, let_others_read};
+
+/// A shell that keeps the database open.
+struct Shell {
+    child: Child,
+    stdin: ChildStdin,
+    out: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    fn new(home: &Home) -> Self {
+        let (mut child, stdin) = home.start(&["shell", "--durability", "os"]);
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdin, out }
+    }
+
+    /// Runs `lines`, and then waits for its answer to a `get` of `key`.
+    fn run(&mut self, lines: &str, key: &str) -> String {
+        self.stdin.write_all(format!("{lines}\nget {key}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+/// The output of a command that followed, which said so once.
+fn followed(ran: Ran) -> String {
+    assert_eq!(ran.err.matches("following the process that has").count(), 1, "{}", ran.err);
+    ran.text()
+}
+
+#[test]
+fn a_running_shell_is_followed() {
+    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"] {
+        let home = Home::new();
+        let long = "x".repeat(3000);
+        home.run(&["--preset", preset, "put", "first", "1"]).ok();
+        let mut shell = Shell::new(&home);
+        assert_eq!(shell.run(&format!("put second 2\nput long {long}"), "second"), "2");
+        assert_eq!(followed(home.run(&["get", "second"])), "2", "{preset}");
+        assert_eq!(followed(home.run(&["get", "long"])), long, "{preset}");
+        assert_eq!(followed(home.run(&["count"])), "3\n");
+        assert_eq!(followed(home.run(&["scan", "--keys-only"])), "first\nlong\nsecond\n");
+        assert!(followed(home.run(&["stats"])).contains(preset));
+        assert!(!followed(home.run(&["size"])).is_empty());
+        assert_eq!(
+            followed(home.run(&["keyspace", "list"])),
+            followed(home.run(&["keyspace", "list"]))
+        );
+        assert!(followed(home.run(&["export", "--jsonl", "-"])).contains("\"second\""));
+        // What the shell writes afterwards is seen by the next command.
+        assert_eq!(shell.run("del first\nput second 4", "second"), "4");
+        assert_eq!(followed(home.run(&["get", "second"])), "4");
+        home.run(&["get", "first"]).fails(1, "there is no such key");
+        home.run(&["put", "second", "5"]).fails(4, "has the database open");
+        home.run(&["check"]).fails(4, "has the database open");
+        let quiet = home.run(&["--quiet", "get", "second"]);
+        assert_eq!((quiet.err.as_str(), &*quiet.out), ("", &b"4"[..]));
+        let json = home.run(&["--json", "get", "second"]);
+        assert!(json.err.contains("{\"note\":\"following"), "{}", json.err);
+        let Shell { mut child, stdin, .. } = shell;
+        drop(stdin);
+        assert!(child.wait().unwrap().success());
+        let closed = home.run(&["get", "second"]);
+        assert_eq!((closed.err.as_str(), &*closed.out), ("", &b"4"[..]));
+    }
+}
+
+#[test]
+fn a_user_who_may_not_write_follows() {
+    let home = Home::new();
+    home.run(&["put", "first", "1"]).ok();
+    let mut shell = Shell::new(&home);
+    assert_eq!(shell.run("put second 2", "second"), "2");
+    let_others_read(&home);
+    assert_eq!(followed(as_ordinary_user(&home, &["get", "second"])), "2");
+    assert_eq!(followed(as_ordinary_user(&home, &["count"])), "2\n");
+    let db = home.path("cleave.db");
+    fs::set_permissions(db, Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(shell.run("put third 3", "third"), "3");
+    drop(shell.stdin);
+    assert!(shell.child.wait().unwrap().success());
+}

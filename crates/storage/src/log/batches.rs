@@ -1,0 +1,100 @@
+//! Whole batches of a log file, in their order: what a replay, and a reader beside the writer, take
+//! from it.
+
+use cleavedb_base::Result;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::{HEADER_LEN, Header, PayloadCheck};
+
+use super::reader::LogReader;
+
+/// An operation of a batch.
+pub struct LoggedOp {
+    /// Where its record begins in the log file.
+    pub offset: u64,
+    /// The header of its record.
+    pub header: Header,
+    /// Its user key.
+    pub key: Vec<u8>,
+    /// Its value; of a separated one only its expiry, unless `whole`.
+    pub value: Vec<u8>,
+    /// Whether the value is here although it is separated: the file may not have it yet.
+    pub whole: bool,
+}
+
+/// Which separated values are read with their records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// None: a pointer to the record suffices.
+    None,
+    /// Those of records that the log file does not hold whole: a writer may overwrite the window.
+    InWindow,
+}
+
+/// Reads a log file batch by batch.
+pub struct Batches<'r, 'f> {
+    reader: &'r mut LogReader<'f>,
+    values: Values,
+    /// Offset behind the last whole batch, and behind the sync marker that follows it.
+    end: u64,
+}
+
+impl<'r, 'f> Batches<'r, 'f> {
+    /// The batches from where `reader` stands.
+    pub fn new(reader: &'r mut LogReader<'f>, values: Values) -> Self {
+        let end = reader.offset();
+        Self { reader, values, end }
+    }
+
+    /// Offset behind the last whole batch; a sync marker behind it is passed, since it stays valid
+    /// even if the batch that begins there is torn. A later reader may begin here.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Fills `batch` with the next whole batch; false if there is none.
+    pub fn next(&mut self, batch: &mut Vec<LoggedOp>) -> Result<bool> {
+        batch.clear();
+        loop {
+            let Some((offset, record)) = self.reader.next_record()? else {
+                if batch.is_empty() {
+                    // The mark of a close is behind the last record.
+                    self.end = self.reader.offset();
+                }
+                return Ok(false);
+            };
+            let header = record.header;
+            let (key, value) = (record.key.to_vec(), record.value.to_vec());
+            if batch.is_empty() && !planted(Bug::TornBatchTakesMark) {
+                self.end = offset;
+            }
+            if header.kind.is_operation() {
+                let mut op = LoggedOp { offset, header, key, value, whole: false };
+                if self.values == Values::InWindow && !self.complete(&mut op)? {
+                    return Ok(false);
+                }
+                batch.push(op);
+            }
+            if header.kind.is_operation() && header.more && !planted(Bug::HalfBatch) {
+                continue;
+            }
+            self.end = self.reader.offset();
+            return Ok(true);
+        }
+    }
+
+    /// Reads the value of a separated record that lies in the window. False if the writer has
+    /// overwritten it since the record was checked: the log ends in front of it, for this reader.
+    fn complete(&mut self, op: &mut LoggedOp) -> Result<bool> {
+        let end = op.offset + op.header.record_len() as u64;
+        let in_file = end <= self.reader.file_len() || planted(Bug::WindowPointedTo);
+        if !op.header.kind.is_separated() || in_file {
+            return Ok(true);
+        }
+        let value_at = op.offset + (HEADER_LEN + op.key.len()) as u64;
+        op.value = self.reader.read(value_at, op.header.value_len as usize)?;
+        op.whole = true;
+        let mut check = PayloadCheck::new(&op.header);
+        check.update(&op.value);
+        Ok(check.matches(&op.header, &op.key))
+    }
+}

@@ -406,14 +406,18 @@ impl WriteBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::catalog::{Catalog, KeyspaceOptions};
 
     #[test]
     fn operations_come_back_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
         let catalog = Catalog::separating_all();
-        let named = KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(5), "named", 0, None)));
+        let named = KeyspaceRef(Arc::new(catalog.entry(
+            KeyspaceId(5),
+            "named",
+            KeyspaceOptions::default(),
+        )));
         batch.keyspace(&named).delete(b"a").unwrap();
         batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
         let changes: Vec<_> =

@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_keyspace_is_there_up_to_its_drop() {
         let (catalog, other) = (Catalog::separating_all(), Catalog::separating_all());
-        let entry = catalog.entry(KeyspaceId(1), "name", 0, None);
+        let entry = catalog.entry(KeyspaceId(1), "name", KeyspaceOptions::default());
         assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
         entry.drop_at(8);
         assert!(entry.check_at(7).is_ok());

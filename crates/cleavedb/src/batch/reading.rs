@@ -190,7 +190,7 @@ mod tests {
     use cleavedb_base::KeyspaceId;
 
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::catalog::{Catalog, KeyspaceOptions};
     use crate::merge::Operand;
 
     /// Each operation in words.
@@ -219,8 +219,9 @@ mod tests {
     #[test]
     fn appended_batches_are_read_in_order_with_their_keyspaces() {
         let catalog = Catalog::separating_all();
-        let keyspace =
-            |id, name| KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(id), name, 0, None)));
+        let keyspace = |id, name| {
+            KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(id), name, KeyspaceOptions::default())))
+        };
         let (one, two) = (keyspace(1, "one"), keyspace(2, "two"));
         let default = KeyspaceRef(catalog.default.clone());
         let mut first = WriteBatch::new();

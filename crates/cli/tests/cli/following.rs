@@ -65,7 +65,8 @@ fn a_running_shell_is_followed() {
         // A reader that is killed leaves nothing that the shell would notice.
         let (mut reader, reader_stdin) = home.start(&["scan"]);
         reader.kill().unwrap();
-        (drop(reader_stdin), reader.wait().unwrap());
+        drop(reader_stdin);
+        reader.wait().unwrap();
         assert_eq!(shell.run("put third 3", "third"), "3");
         let quiet = home.run(&["--quiet", "get", "second"]);
         assert_eq!((quiet.err.as_str(), &*quiet.out), ("", &b"4"[..]));

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, Error, ErrorKind, Options, Snapshot, WriteBatch};
+use cleavedb::{
+    Background, Db, Durability, Error, ErrorKind, Options, Preset, Snapshot, WriteBatch,
+};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
@@ -332,4 +334,33 @@ fn what_is_missing_is_named() {
     fs::remove_dir_all(dir.path().join("db")).unwrap();
     fs::create_dir(dir.path().join("db")).unwrap();
     assert!(secondary.catch_up().is_err());
+}
+
+/// Of a value longer than the window the file has a part, and the window the rest.
+#[test]
+fn long_values_are_read_while_a_part_is_in_the_window() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let options = Options { background: Background::Manual, ..Options::preset(preset) };
+        let primary = Db::open(&path, options.clone()).unwrap();
+        let secondary = Db::open_secondary_with(&path, options).unwrap();
+        for (round, len) in [10, 3 << 20, 5 << 20, 900_000, 20 << 20].into_iter().enumerate() {
+            let value = vec![round as u8 + 1; len];
+            primary.put_with("key", &value, Durability::Os).unwrap();
+            primary.put_with([round as u8], [7; 100], Durability::Os).unwrap();
+            secondary.catch_up().unwrap();
+            assert!(secondary.get("key").unwrap().unwrap() == value, "{preset}: {len} bytes");
+            assert_eq!(secondary.range(..).count(), round + 2, "{preset}");
+            let before = secondary.snapshot();
+            primary.flush().unwrap();
+            while primary.step().unwrap() {}
+            secondary.catch_up().unwrap();
+            assert!(secondary.get("key").unwrap().unwrap() == value, "{preset}: {len} bytes");
+            match before.get("key") {
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Outdated, "{preset}: {e}"),
+                Ok(found) => assert!(found.unwrap() == value, "{preset}: {len} bytes"),
+            }
+        }
+    }
 }

@@ -62,6 +62,12 @@ fn a_running_shell_is_followed() {
         home.run(&["get", "first"]).fails(1, "there is no such key");
         home.run(&["put", "second", "5"]).fails(4, "has the database open");
         home.run(&["check"]).fails(4, "has the database open");
+        // A reader that is killed leaves nothing that the shell would notice.
+        let (mut reader, reader_stdin) = home.start(&["scan"]);
+        reader.kill().unwrap();
+        drop(reader_stdin);
+        reader.wait().unwrap();
+        assert_eq!(shell.run("put third 3", "third"), "3");
         let quiet = home.run(&["--quiet", "get", "second"]);
         assert_eq!((quiet.err.as_str(), &*quiet.out), ("", &b"4"[..]));
         let json = home.run(&["--json", "get", "second"]);

@@ -8,12 +8,12 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, KeyspaceId, Result};
-use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
-use cleavedb_values::Dictionary;
+use cleavedb_index::{MergeIter, ReadMode, Version, VisibleIter};
 use cleavedb_values::compression::DICTIONARY_FOR;
+use cleavedb_values::{Dictionaries, Dictionary};
 
 use crate::batch::Op;
 use crate::bounds::{Bounds, Prefix};
@@ -60,6 +60,22 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(KeyspaceId, Dictionary
         return Err(bad().with("dictionary", number));
     }
     Ok((KeyspaceId(u16::from_le_bytes(*keyspace)), dictionary))
+}
+
+/// Adds the dictionaries that tables have.
+pub(crate) fn add_of_tables(version: &Version, to: &Dictionaries) -> Result<()> {
+    let Bounds { lower, upper, .. } = all();
+    let sources = version.iters(Some(&lower), Some(&upper), ReadMode::Cached);
+    let merged = MergeIter::new(sources);
+    let mut records = VisibleIter::new(merged, SEQ_MAX, Some(lower), Some(upper));
+    records.seek_first()?;
+    while records.valid() {
+        let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+        let (_, dictionary) = decode(key, records.value())?;
+        to.add(Arc::new(dictionary));
+        records.next()?;
+    }
+    Ok(())
 }
 
 /// Makes dictionaries for the keyspaces that are due, in the thread of a writer, whose commit is

@@ -11,7 +11,7 @@ use cleavedb_storage_sim::sim::{Image, Rng};
 
 use crate::disks::Disks;
 use crate::read::Checked;
-use crate::session::open_all;
+use crate::session::{open_all, open_secondary};
 use crate::setup::Setup;
 
 /// Values of a round: more than a dictionary is made of.
@@ -210,6 +210,33 @@ fn file_with_common(disks: &Disks) -> Option<String> {
         bytes.windows(COMMON.len()).any(|part| part == COMMON.as_bytes())
     };
     all.filter(|(image, name)| has(image, name)).map(|(_, name)| name.to_string()).next()
+}
+
+/// A reader beside the writer reads values of dictionaries that the writer makes meanwhile.
+pub fn a_reader_follows(setup: &Setup, seed: u64) -> Checked {
+    let disks = Disks::new(setup);
+    let db = Some(open_all(&disks.storages(), setup).map_err(failed)?);
+    let mut this = Compressed { setup, rng: Rng::new(seed), state: State::new(), disks, db };
+    let reader = open_secondary(&this.disks.storages(), setup).map_err(failed)?;
+    for round in 0..3 {
+        this.fill("orders")?;
+        if round == 1 {
+            this.keyspace("orders")?.train_dictionary().map_err(failed)?;
+            this.fill("orders")?;
+            this.work()?;
+        }
+        reader.catch_up().map_err(failed)?;
+        let orders = reader.find_keyspace("orders").map_err(failed)?;
+        let orders = orders.ok_or("the reader does not know the keyspace")?;
+        let found: Result<BTreeMap<_, _>, _> = orders
+            .range(..)
+            .map(|item| item.map(|it| (it.key.to_vec(), it.value.to_vec())))
+            .collect();
+        if found.map_err(failed)? != this.state["orders"] {
+            return Err(format!("round {round}: the reader has other values"));
+        }
+    }
+    Ok(())
 }
 
 /// The designs that separate such values, with room for the writes of a dictionary.

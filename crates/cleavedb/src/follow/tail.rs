@@ -15,8 +15,9 @@ use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::log::{Batches, FileHeader, LogReader, LoggedOp, Values};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
-use cleavedb_values::ValueFileMeta;
+use cleavedb_values::{Dictionaries, ValueFileMeta, compression};
 
+use crate::dictionaries::{self, DICTIONARIES};
 use crate::manifest::{LiveFiles, ReplayHead, Session};
 use crate::replay::insert_logged;
 use crate::state::MemSlot;
@@ -75,6 +76,8 @@ pub(super) struct Tail {
     pub(super) last_seq: SeqNo,
     /// Whether records of the system keyspace were read that no view knows.
     pub(super) has_news_of_system: bool,
+    /// Those that values were compressed with, as far as they were needed.
+    dictionaries: Dictionaries,
     /// Operations that were read.
     pub(super) operations: u64,
     /// Bytes of log that were read.
@@ -98,6 +101,7 @@ impl Tail {
             reached: position,
             last_seq: 0,
             has_news_of_system: false,
+            dictionaries: Dictionaries::default(),
             operations: 0,
             bytes: 0,
         }
@@ -162,7 +166,7 @@ impl Tail {
             self.bytes += batches.end() - at.offset;
             at.offset = batches.end();
             if more {
-                batch.drain(..).for_each(|op| self.insert(op, at.file));
+                batch.drain(..).try_for_each(|op| self.insert(op, at.file, from.live))?;
             }
             if at.offset > FileHeader::RECORD_LEN as u64 {
                 self.position = at.base + at.offset;
@@ -181,8 +185,18 @@ impl Tail {
         Ok(())
     }
 
-    fn insert(&mut self, mut op: LoggedOp, file: FileNumber) {
+    fn insert(&mut self, mut op: LoggedOp, file: FileNumber, live: &LiveFiles) -> Result<()> {
+        if op.header.keyspace == KeyspaceId::SYSTEM
+            && op.header.kind.is_inline()
+            && op.key.first() == Some(&DICTIONARIES)
+        {
+            let (_, dictionary) = dictionaries::decode(&op.key, &op.value)?;
+            self.dictionaries.add(Arc::new(dictionary));
+        }
         if op.whole {
+            if op.header.compressed {
+                op.value = self.decompressed(&op, live)?;
+            }
             op.header.kind = match op.header.kind {
                 RecordKind::ExpiringSeparated => RecordKind::ExpiringInline,
                 _ => RecordKind::Inline,
@@ -192,6 +206,20 @@ impl Tail {
         self.last_seq = self.last_seq.max(op.header.seq);
         self.has_news_of_system |= op.header.keyspace == KeyspaceId::SYSTEM;
         self.operations += 1;
+        Ok(())
+    }
+
+    /// The value of an operation, decompressed, behind its expiry if it has one. Its dictionary is
+    /// in the tail before it, or in tables.
+    fn decompressed(&self, op: &LoggedOp, live: &LiveFiles) -> Result<Vec<u8>> {
+        let (expiry, value) = op.value.split_at(op.header.kind.front_len());
+        let mut whole = expiry.to_vec();
+        if compression::decompress(value, &self.dictionaries, &mut whole).is_err() {
+            whole.truncate(expiry.len());
+            dictionaries::add_of_tables(&live.version, &self.dictionaries)?;
+            compression::decompress(value, &self.dictionaries, &mut whole)?;
+        }
+        Ok(whole)
     }
 
     /// The greatest sequence number in tables and the tail.

@@ -8,7 +8,7 @@ use cleavedb::{
     Background, Db, Durability, ErrorKind, KeyspaceOptions, Operand, Salvage, ValueCompression,
 };
 use cleavedb_storage_sim::sim::PowerLoss;
-use cleavedb_testkit::compressed::{dictionaries_stay, json, setups};
+use cleavedb_testkit::compressed::{a_reader_follows, dictionaries_stay, json, setups};
 use cleavedb_testkit::{Disks, Setup, session};
 
 fn open(disks: &Disks, setup: &Setup) -> Db {
@@ -90,6 +90,13 @@ fn what_was_put_is_read_under_every_design() {
 fn dictionaries_stay_with_their_values_and_go_with_their_keyspace() {
     for (setup, seed) in setups().iter().zip(1..) {
         dictionaries_stay(setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
+    }
+}
+
+#[test]
+fn a_reader_beside_the_writer_learns_of_dictionaries() {
+    for (setup, seed) in setups().iter().zip(1..) {
+        a_reader_follows(setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 

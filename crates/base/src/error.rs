@@ -51,6 +51,9 @@ pub enum ErrorKind {
     /// A snapshot, a range, a cursor or a transaction still needs what was to leave the disk, or
     /// another bulk load is under way. Drop it and call again.
     Held,
+    /// Changes that a reader asks for are not kept, or not any more, or were lost after it had seen
+    /// them. It copies what a snapshot sees, and goes on from there.
+    NotRetained,
     /// The database was closed.
     Closed,
     /// The caller has stopped a long call before its end; what it had made was removed.
@@ -89,6 +92,7 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::Merge => "merge",
             Self::Held => "held",
+            Self::NotRetained => "not retained",
             Self::Closed => "closed",
             Self::Stopped => "stopped",
             Self::ReadOnly => "read only",

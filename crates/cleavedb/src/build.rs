@@ -35,6 +35,7 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::resources::Resources;
+use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
@@ -68,6 +69,7 @@ pub(crate) fn build(
     let waits = options.background != Background::Manual;
     let reserve = full.reserve.clone();
     let pacer = Pacer::new(options.background_bytes_per_second, waits, reserve);
+    let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {
         storage,
         database_id,
@@ -78,6 +80,7 @@ pub(crate) fn build(
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
+        retained_log,
         tables,
         records: record_cache(&options),
         obsolete_files,

@@ -62,6 +62,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) separated_from: usize,
     /// How long values live that have no time to live of their own.
     pub(crate) ttl: Option<Duration>,
+    /// It is there, under this name, from this sequence number on at the latest.
+    since: SeqNo,
     /// The sequence number of its drop, [`SEQ_MAX`] before.
     dropped: AtomicU64,
     /// The same for all keyspaces of an open database.
@@ -86,6 +88,11 @@ impl CatalogEntry {
     fn gone(&self) -> Error {
         let what = "the keyspace was dropped; open it again by its name";
         Error::new(ErrorKind::NoKeyspace, what).with("keyspace", &self.name)
+    }
+
+    /// The same, there from sequence number `since` on.
+    pub(crate) fn since(self, since: SeqNo) -> Self {
+        Self { since, ..self }
     }
 
     /// Marks it as dropped by the commit `seq`, whose caller holds the append lock.
@@ -133,6 +140,7 @@ impl Catalog {
             name: DEFAULT_NAME.to_owned(),
             separated_from,
             ttl: None,
+            since: 0,
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
@@ -175,6 +183,13 @@ impl Catalog {
         named.keyspaces.values().find(|entry| entry.id == id).map(|entry| (entry.clone(), key))
     }
 
+    /// The name of keyspace `id`, if it is there since `seq` or before.
+    pub(crate) fn name_since(&self, id: KeyspaceId, seq: SeqNo) -> Option<String> {
+        let named = self.named.lock();
+        let mut all = named.keyspaces.values();
+        all.find(|entry| entry.id == id && entry.since <= seq).map(|entry| entry.name.clone())
+    }
+
     /// The names of all keyspaces, by their ids.
     pub(crate) fn names(&self) -> BTreeMap<KeyspaceId, String> {
         let named = self.named.lock();
@@ -213,6 +228,7 @@ impl Catalog {
             name: name.to_owned(),
             separated_from,
             ttl,
+            since: SEQ_MAX,
             dropped: AtomicU64::new(SEQ_MAX),
             database: self.default.database.clone(),
         }

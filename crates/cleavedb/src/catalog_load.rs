@@ -41,7 +41,8 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
                 let (name, id, options) = catalog::decode(key, records.value())?;
                 let own = &engine.options;
                 let from = options.separated_from(own.separated_from(), own.long_value());
-                let entry = Arc::new(engine.catalog.entry(id, &name, from, options.ttl));
+                let entry = engine.catalog.entry(id, &name, from, options.ttl);
+                let entry = Arc::new(entry.since(records.seq()));
                 named.keyspaces.insert(name, entry);
             }
             Some(&RANGES) => {

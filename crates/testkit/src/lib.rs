@@ -22,6 +22,7 @@ pub mod session;
 pub mod sharing;
 pub mod expiry;
 pub mod loads;
+pub mod follow;
 pub mod copies;
 pub mod backups;
 pub mod transactions;

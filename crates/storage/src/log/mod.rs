@@ -9,6 +9,7 @@ mod released;
 mod reader;
 mod rest;
 mod buffer;
+mod tail;
 mod writer;
 pub mod salvage;
 
@@ -18,6 +19,7 @@ mod loom_tests;
 pub use buffer::{BufferPin, LogBuffer, Slot};
 pub use frame::{FORMAT_VERSION, FileHeader, SyncMarker, newer_format};
 pub use reader::LogReader;
+pub use tail::TailedFile;
 pub use writer::{
     ALLOCATED_MIN, Appender, First, Log, LogFile, PreallocatedLog, Reserved, WriteBack,
 };

@@ -14,11 +14,12 @@ use cleavedb_values::ValueFileEdit;
 use crate::engine::Engine;
 use crate::manifest::{ChangeLog, Edit, Manifest};
 use crate::retained_log::{Keep, LogPart, PartSize, left_behind};
-use crate::space::{budget, reserve};
+use crate::space::budget;
 
 /// Releases what is not to be kept any more. Returns whether anything was.
 pub(crate) fn enforce(engine: &Engine, manifest: &mut Manifest) -> Result<bool> {
-    let is_short = reserve::is_full(engine) || budget::is_near_limit(engine);
+    // The lock of the jobs comes before that of the manifest, so they are not asked.
+    let is_short = engine.full.is_short() || budget::is_near_limit(engine);
     release(engine, manifest, u64::from(is_short))
 }
 

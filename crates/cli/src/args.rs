@@ -3,6 +3,8 @@
 mod keys;
 mod backups;
 mod bulk;
+mod changes;
+mod tour;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +18,9 @@ use crate::global::Global;
 
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
+pub use changes::ChangesArgs;
 pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
+pub use tour::TourArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -215,6 +219,14 @@ pub enum Command {
         #[command(flatten)]
         within: Within,
     },
+    /// Print what was committed, batch by batch, in commit order
+    ///
+    /// Needs a database that keeps changes: `cleave --with change_retention_bytes=64MiB put ...`
+    /// stores that with it. One line for each change: its sequence number, its keyspace, what was done,
+    /// and keys and values as `scan` prints them, separated by tabs. With --json, `next` is the number
+    /// from which on a later call goes on. What an `import --bulk` stored is one line, `loaded`, with
+    /// the first and the last key.
+    Changes(ChangesArgs),
     /// Show levels, value files, live and dead bytes, and amplification
     Stats {
         /// In the text format of Prometheus, with the path as label `db`; not with --json
@@ -471,20 +483,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
         [byte] => Ok(*byte),
         _ => Err("it must be one byte, or `tab`".into()),
     }
-}
-
-/// The tree and options of a tour.
-#[derive(Args, Debug)]
-pub struct TourArgs {
-    /// The directory tree
-    #[arg(default_value = ".")]
-    pub dir: PathBuf,
-    /// How often every file is updated
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub rounds: u32,
-    /// Leave the database in this new directory, to look at it with the other commands
-    #[arg(long, value_name = "PATH")]
-    pub keep: Option<PathBuf>,
 }
 
 #[cfg(test)]

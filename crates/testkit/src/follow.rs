@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{ChangeBatch, ChangeKind, Db, Error, ErrorKind, WriteBatch};
+use cleavedb::{ChangeBatch, ChangeKind, Db, Error, ErrorKind, Preset, WriteBatch};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss};
 
 use crate::disks::Disks;
@@ -303,4 +303,64 @@ fn told_after(setup: &Setup, images: &crate::disks::Images, least: u64) -> Check
         }
     }
     Ok(())
+}
+
+/// Changes that are kept from some session on, of a log whose window held what no file has: none
+/// of them is read from a file that has a hole.
+pub fn kept_from_some_day_on(preset: Preset) -> Checked {
+    let setup = Setup::log_in_window(preset);
+    let disks = Disks::forgetful(&setup);
+    let db = open_all(&disks.storages(), &setup).map_err(failed)?;
+    for key in 0..40u8 {
+        db.put([key], vec![key; 900]).map_err(failed)?;
+    }
+    db.flush().map_err(failed)?;
+    db.put("young", "not flushed").map_err(failed)?;
+    db.close().map_err(failed)?;
+    let setup = keeping(&setup, ALL);
+    let db = open_all(&disks.storages(), &setup).map_err(failed)?;
+    let mut follower = Follower::new(db.oldest_change().ok_or("no changes are kept")?);
+    db.put("first", "1").map_err(failed)?;
+    follower.follow(&db, 0)?;
+    db.flush().map_err(failed)?;
+    db.put("second", "2").map_err(failed)?;
+    db.close().map_err(failed)?;
+    let db = open_all(&disks.storages(), &setup).map_err(failed)?;
+    let mut again = Follower::new(db.oldest_change().ok_or("no changes are kept")?);
+    again.follow(&db, 0)?;
+    match (follower.batches.len(), again.batches.len()) {
+        (1, 2) => Ok(()),
+        told => Err(format!("{told:?} batches were told")),
+    }
+}
+
+/// What was deleted stays in the log that is kept for changes, which a collection of the range
+/// says; once they are given up, it is in no file.
+pub fn changes_hold_what_was_deleted(setup: &Setup, seed: u64) -> Checked {
+    let setup = keeping(setup, ALL);
+    let disks = Disks::forgetful(&setup);
+    let db = open_all(&disks.storages(), &setup).map_err(failed)?;
+    let needle = format!("needle {seed} in a value that is as long as it must be").into_bytes();
+    for key in 0..30u8 {
+        db.put([key], needle.repeat(1 + usize::from(key) * 3)).map_err(failed)?;
+    }
+    db.delete_range([0]..[30]).map_err(failed)?;
+    let refused = db.collect_range(..).err().map(|e| e.kind());
+    if refused != Some(ErrorKind::Held) {
+        return Err(format!("a collection of what changes hold gave {refused:?}"));
+    }
+    db.drop_changes(u64::MAX).map_err(failed)?;
+    db.collect_range(..).map_err(failed)?;
+    let found = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+    for image in disks.images() {
+        for (name, _) in image.list() {
+            if found(&image.read(&name).unwrap_or_default()) {
+                return Err(format!("what was deleted is in {name}"));
+            }
+        }
+    }
+    db.put("key", "value").map_err(failed)?;
+    let oldest = db.oldest_change().ok_or("no changes are kept")?;
+    let told = db.changes(oldest).map_err(failed)?.count();
+    if told == 1 { Ok(()) } else { Err(format!("{told} batches are kept")) }
 }

@@ -39,7 +39,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// An iterator that is not over when it returns `None`: then nothing more is there now, and a later
 /// call returns what was committed since. It holds neither files nor a snapshot, so it keeps
 /// nothing from being removed: a reader that falls behind what is kept gets
-/// [`ErrorKind::NotRetained`].
+/// [`ErrorKind::NotRetained`]. A database that was closed cannot be opened again before its readers
+/// are dropped.
 pub struct Changes {
     engine: Own<Arc<Engine>>,
     /// Every batch before was read.

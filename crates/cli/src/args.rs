@@ -221,11 +221,10 @@ pub enum Command {
     },
     /// Print what was committed, batch by batch, in commit order
     ///
-    /// Needs a database that keeps changes: `cleave --with change_retention_bytes=64MiB put ...`
-    /// stores that with it. One line for each change: its sequence number, its keyspace, what was done,
-    /// and keys and values as `scan` prints them, separated by tabs. With --json, `next` is the number
-    /// from which on a later call goes on. What an `import --bulk` stored is one line, `loaded`, with
-    /// the first and the last key.
+    /// Needs one that keeps changes: `cleave --with change_retention_bytes=64MiB put ...` stores
+    /// that with it. A line has sequence number, keyspace, what was done, keys and values as `scan`
+    /// prints them. With --json, `next` is what --from goes on from. What `import --bulk`
+    /// stored is one line, `loaded`, with the first and the last key.
     Changes(ChangesArgs),
     /// Show levels, value files, live and dead bytes, and amplification
     Stats {

@@ -101,7 +101,8 @@ pub fn keeping(setup: &Setup, bytes: u64) -> Setup {
 
 fn profile(seed: u64) -> Profile {
     let (ranges, loads) = (10 * (seed % 2), if seed % 5 == 4 { 8 } else { 0 });
-    let (ttls, merges) = (if seed % 3 == 0 { 25 } else { 0 }, if seed % 4 < 2 { 40 } else { 0 });
+    let (ttls, merges) =
+        (if seed.is_multiple_of(3) { 25 } else { 0 }, if seed % 4 < 2 { 40 } else { 0 });
     Profile { reads: false, ranges, ttls, merges, loads, ..Profile::model() }
 }
 
@@ -211,7 +212,7 @@ pub fn little_is_kept(setup: &Setup, seed: u64) -> Checked {
         return Err(format!("changes that are not kept give {refused:?}"));
     }
     // A batch makes a file longer than others, and it lies in one file.
-    let longest = setup.options.log_file_bytes + (8 * 42 << 10);
+    let longest = setup.options.log_file_bytes + ((8 * 42) << 10);
     let kept = db.metrics().retained_log_bytes;
     if kept > keep + longest {
         return Err(format!("{kept} bytes of log are kept, instead of {keep}"));

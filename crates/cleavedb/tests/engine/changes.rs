@@ -94,7 +94,7 @@ fn every_batch_of_every_thread_is_told_once_and_in_order() {
                 let all = ended.load(Ordering::Acquire) == WRITERS;
                 let there = changes.wait(Duration::from_millis(50));
                 assert!(there || !all, "{preset}: {next:?} were told");
-                while let Some(batch) = changes.next() {
+                for batch in changes.by_ref() {
                     let batch = batch.unwrap();
                     assert!(batch.first > last && batch.last == batch.first + 1);
                     last = batch.last;

@@ -306,8 +306,6 @@ pub enum Bug {
     LoadBelowWriteBack,
     /// A log file with changes that are kept is removed.
     ChangesDropped,
-    /// A flush releases log with changes that are kept before it is written to its file.
-    ChangesReleased,
     /// A flush makes operations durable, and not the log with their changes.
     ChangesUnsynced,
     /// Changes are read from a log file with a hole, from before they were kept.

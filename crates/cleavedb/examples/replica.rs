@@ -87,6 +87,7 @@ fn apply(source: &Db, replica: &Db, batch: &ChangeBatch) -> cleavedb::Result<()>
             }
             ChangeKind::Loaded { first, last } => {
                 let Some(loaded) = source.find_keyspace(&change.keyspace)? else { continue };
+                writes.delete_range(first..=last)?;
                 for item in loaded.range(first..=last) {
                     let item = item?;
                     writes.put(item.key, item.value)?;

@@ -761,8 +761,7 @@ caught! {
     a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
     changes_that_are_dropped: ChangesDropped by changes;
-    changes_that_are_released: ChangesReleased by changes;
-    a_load_that_is_not_told: LoadNotTold by changes;
+    changes_without_a_load: LoadNotTold by changes;
     changes_lost_where_their_operations_are_not: ChangesUnsynced by changes_after_crashes;
     changes_told_before_they_are_durable: ChangesAhead by changes_after_crashes;
     changes_read_from_a_hole: ChangesBehindHole by changes_behind_a_hole;

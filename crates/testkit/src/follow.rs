@@ -77,8 +77,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads a range that was loaded.
+    /// Reads a range that was loaded: what is not found there is gone.
     fn scan(&mut self, db: &Db, first: &[u8], last: &[u8]) -> Checked {
+        self.state.delete_range(first, &[last, b"\0"].concat());
         let mut cursor = db.cursor(first.to_vec()..=last.to_vec());
         while cursor.next().map_err(failed)? {
             let (item, expiry) = (cursor.item().map_err(failed)?, millis(cursor.expiry()));

@@ -83,8 +83,8 @@ pub enum ChangeKind {
     KeyspaceCreated,
     /// The keyspace is dropped, with all its keys.
     KeyspaceDropped,
-    /// A bulk load puts pairs that are not told one by one: a reader scans the range, in which it
-    /// may find later changes as well.
+    /// A bulk load puts pairs that are not told one by one: a reader scans the range, forgets what
+    /// it does not find there, and may find later changes as well.
     Loaded {
         /// The first key.
         first: Bytes,

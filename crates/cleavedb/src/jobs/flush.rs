@@ -160,9 +160,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
-        if !engine.options.keeps_changes() || planted(Bug::ChangesReleased) {
-            engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
-        }
+        engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
             engine.commit.log.release_range(self.slot.start..sealed.end);
         }

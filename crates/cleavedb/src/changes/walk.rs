@@ -68,7 +68,10 @@ pub(super) fn walk(
         };
         let next = engine.retained_log.part_behind(Some(at.file));
         match (step, part.end, next) {
-            (Step::On, Some(_), Some(next)) => *place = Some(Place::at(next.number)),
+            // All of it is stored, and was read.
+            (Step::On, Some(end), Some(next)) if end <= limit => {
+                *place = Some(Place::at(next.number))
+            }
             (step, ..) => return Ok(step),
         }
     }

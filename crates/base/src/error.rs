@@ -57,6 +57,9 @@ pub enum ErrorKind {
     ///
     /// [`Db::catch_up`]: https://docs.rs/cleavedb/latest/cleavedb/struct.Db.html#method.catch_up
     Outdated,
+    /// Changes that a reader asks for are not kept, or not any more, or were lost after it had seen
+    /// them. It copies what a snapshot sees, and goes on from there.
+    NotRetained,
     /// The database was closed.
     Closed,
     /// The caller has stopped a long call before its end; what it had made was removed.
@@ -96,6 +99,7 @@ impl ErrorKind {
             Self::Merge => "merge",
             Self::Held => "held",
             Self::Outdated => "outdated",
+            Self::NotRetained => "not retained",
             Self::Closed => "closed",
             Self::Stopped => "stopped",
             Self::ReadOnly => "read only",

@@ -319,6 +319,18 @@ pub enum Bug {
     LoadLeavesHot,
     /// Tables of a bulk load go to deep levels below the run that a collection will write.
     LoadBelowWriteBack,
+    /// A log file with changes that are kept is removed.
+    ChangesDropped,
+    /// A flush makes operations durable, and not the log with their changes.
+    ChangesUnsynced,
+    /// Changes are read from a log file with a hole, from before they were kept.
+    ChangesBehindHole,
+    /// A collection of a range leaves what was deleted in the log that is kept for changes.
+    ChangesCollected,
+    /// Changes do not tell of a bulk load.
+    LoadNotTold,
+    /// A reader that asks for durable changes gets some that a loss of power may take.
+    ChangesAhead,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -35,6 +35,7 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::resources::Resources;
+use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
@@ -77,6 +78,7 @@ pub(crate) fn build(
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
     let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
+    let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {
         storage,
         database_id,
@@ -88,6 +90,7 @@ pub(crate) fn build(
         manifest: Mutex::new(manifest),
         followed,
         snapshots,
+        retained_log,
         tables,
         records: record_cache(&options),
         obsolete_files,

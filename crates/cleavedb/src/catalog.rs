@@ -62,6 +62,8 @@ pub(crate) struct CatalogEntry {
     /// How long values live that have no time to live of their own.
     pub(crate) ttl: Option<Duration>,
     pub(crate) compressor: Compressor,
+    /// It is there, under this name, from this sequence number on at the latest.
+    since: SeqNo,
     /// The sequence number of its drop, [`SEQ_MAX`] before.
     dropped: AtomicU64,
     /// The same for all keyspaces of an open database.
@@ -86,6 +88,11 @@ impl CatalogEntry {
     fn gone(&self) -> Error {
         let what = "the keyspace was dropped; open it again by its name";
         Error::new(ErrorKind::NoKeyspace, what).with("keyspace", &self.name)
+    }
+
+    /// The same, there from sequence number `since` on.
+    pub(crate) fn since(self, since: SeqNo) -> Self {
+        Self { since, ..self }
     }
 
     /// Marks it as dropped by the commit `seq`, whose caller holds the append lock.
@@ -148,6 +155,7 @@ impl Catalog {
             separated_from,
             ttl: None,
             compressor: Compressor::new(compressed, &compression),
+            since: 0,
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
@@ -244,6 +252,13 @@ impl Catalog {
         named.keyspaces.values().find(|entry| entry.id == id).map(|entry| (entry.clone(), key))
     }
 
+    /// The name of keyspace `id`, if it is there since `seq` or before.
+    pub(crate) fn name_since(&self, id: KeyspaceId, seq: SeqNo) -> Option<String> {
+        let named = self.named.lock();
+        let mut all = named.keyspaces.values();
+        all.find(|entry| entry.id == id && entry.since <= seq).map(|entry| entry.name.clone())
+    }
+
     /// The names of all keyspaces, by their ids.
     pub(crate) fn names(&self) -> BTreeMap<KeyspaceId, String> {
         let named = self.named.lock();
@@ -284,6 +299,7 @@ impl Catalog {
             separated_from: options.min_separated.map_or(usual, |least| least.min(self.long_value)),
             ttl: options.ttl,
             compressor: Compressor::new(compressed, &self.compression),
+            since: SEQ_MAX,
             dropped: AtomicU64::new(SEQ_MAX),
             database: self.default.database.clone(),
         }

@@ -52,7 +52,8 @@ fn load_records(engine: &Engine) -> Result<()> {
         match key.first() {
             Some(&NAMES) => {
                 let (name, id, options) = catalog::decode(key, records.value())?;
-                let entry = Arc::new(engine.catalog.entry(id, &name, options));
+                let entry = engine.catalog.entry(id, &name, options);
+                let entry = Arc::new(entry.since(records.seq()));
                 named.keyspaces.insert(name, entry);
             }
             Some(&DICTIONARIES) => {

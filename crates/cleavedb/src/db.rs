@@ -5,6 +5,7 @@ mod read_only;
 mod transactions;
 mod checkpoints;
 mod destruction;
+mod changes;
 mod statistics;
 mod keyspace;
 mod secondary;
@@ -301,7 +302,10 @@ impl Db {
         if let Some(found) = &found {
             found.check_layout(&options.layout)?;
         }
-        let options = options.within_stored(found.as_ref().and_then(StoredDatabase::space_limit));
+        let stored = found.as_ref();
+        let retention = stored.map_or(0, StoredDatabase::change_retention);
+        let options =
+            options.within_stored(stored.and_then(StoredDatabase::space_limit), retention);
         let limit = Limit::of(&options, intent)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),

@@ -43,6 +43,7 @@ use crate::metrics::{Counters, StallCause};
 use crate::options::Options;
 use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
+use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
 use crate::state::ReadStates;
 use crate::throttle::Throttle;
@@ -64,6 +65,8 @@ pub(crate) struct Engine {
     /// How far the manifest was read, if another process writes the database.
     pub(crate) followed: Option<ManifestMark>,
     pub(crate) snapshots: Arc<SnapshotList>,
+    /// The log files that changes are read from.
+    pub(crate) retained_log: RetainedLog,
     pub(crate) tables: Arc<TableStore>,
     /// Values that users have read; jobs and checks read the files themselves.
     pub(crate) records: Option<RecordCache>,

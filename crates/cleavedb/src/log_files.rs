@@ -138,6 +138,10 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     engine.state.swap(|state| {
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
     });
+    if engine.options.keeps_changes() {
+        let previous_end = append.appender.previous_end();
+        engine.retained_log.begin((number, base), append.last_seq() + 1, Some(previous_end));
+    }
     budget::log_file_begun(engine);
     reserve::keep_reserve(engine);
     engine.jobs.log_files.lock().push((number, file));

@@ -328,6 +328,13 @@ pub struct Metrics {
     pub space_limit: Option<u64>,
     /// Bytes of all files, if there is a limit.
     pub space_used: Option<u64>,
+    /// Bytes of log files that are kept for changes and for nothing else
+    /// ([`crate::Options::change_retention_bytes`]).
+    pub retained_log_bytes: u64,
+    /// Number of these files.
+    pub retained_log_files: usize,
+    /// The sequence number of the oldest change that can be read ([`crate::Db::oldest_change`]).
+    pub oldest_change: Option<u64>,
     /// Most memory of the database ([`crate::Options::memory_bytes`]). The part that the fields
     /// below leave is for jobs.
     pub memory_limit: u64,

@@ -103,6 +103,8 @@ impl<'a> Moment<'a> {
         let ahead = made_ahead.as_ref().map(|next_log| next_log.number);
         let manifest = engine.manifest.lock();
         let mut live = manifest.live().clone();
+        // The copy does not have the log that is only kept for readers of changes.
+        live.without_changes();
         let mut logs = BTreeMap::new();
         if !is_begun {
             // The directory is that of a closed database. The first write may go on in its last log

@@ -202,6 +202,14 @@ pub struct Options {
     /// session, and holds for later opens that set no other; `u64::MAX` lifts it. Default: the
     /// stored one; for a new database none.
     pub space_limit: Option<u64>,
+    /// Bytes of the log that are kept, besides what the database needs of it itself, so that
+    /// [`crate::Db::changes`] can read what was committed; 0 for none. At least this number of the
+    /// last bytes stays, as whole log files: over closes and crashes, as durable as the commits
+    /// themselves. On a full disk, and near [`Options::space_limit`], the oldest give way before
+    /// writes are refused. It is stored with the data by the first write of a session, and holds
+    /// for later opens that set no other. Default: the stored one; for a new database none, which
+    /// costs nothing.
+    pub change_retention_bytes: Option<u64>,
     /// Open a database whose log window is missing, damaged or foreign after its process has died:
     /// the last unsynced writes are lost. Default: false; such an open fails with
     /// [`crate::ErrorKind::Corruption`], so that the file can be restored.
@@ -301,6 +309,7 @@ impl Options {
             space_amplification: 1.3,
             space_floor: 64 << 20,
             space_limit: None,
+            change_retention_bytes: None,
             accept_lost_window: false,
             expired_within: Duration::from_secs(24 * 60 * 60),
             time: Arc::new(SystemClock),
@@ -342,10 +351,22 @@ impl Options {
         self.log().write_back(self, len)
     }
 
-    /// These options for a database with the `stored` space limit.
-    pub(crate) fn within_stored(self, stored: Option<u64>) -> Self {
+    /// These options for a database with the `stored` space limit, and that many bytes of log to
+    /// keep for readers of changes.
+    pub(crate) fn within_stored(self, stored: Option<u64>, change_retention: u64) -> Self {
         let space_limit = self.space_limit.or(stored).filter(|limit| *limit != u64::MAX);
-        Self { space_limit, ..self }
+        let change_retention_bytes = self.change_retention_bytes.or(Some(change_retention));
+        Self { space_limit, change_retention_bytes, ..self }
+    }
+
+    /// Bytes of the log that are kept for readers of changes; 0 for none.
+    pub(crate) fn change_retention(&self) -> u64 {
+        self.change_retention_bytes.unwrap_or_default()
+    }
+
+    /// Whether log is kept for readers of changes.
+    pub(crate) fn keeps_changes(&self) -> bool {
+        self.change_retention() > 0
     }
 
     /// How the log is written, in a window that outlives the process or does not.

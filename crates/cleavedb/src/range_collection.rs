@@ -35,7 +35,7 @@ use crate::job_state::WantedGone;
 use crate::jobs::{compaction, removal};
 use crate::manifest::{Edit, LiveFiles};
 use crate::range_work::{compact_range, wait_for_jobs};
-use crate::{dead_records, maintenance, scheduler, value_files};
+use crate::{dead_records, log_retention, maintenance, scheduler, value_files};
 
 /// Times that all is collected, where there is a hot store: what a pass has moved may have to move
 /// once more.
@@ -57,6 +57,9 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
     }
     let upto = engine.commit.visible();
     check_readers(engine, upto)?;
+    if !planted(Bug::ChangesCollected) {
+        log_retention::check_given_up(engine, upto)?;
+    }
     maintenance::flush_and_leave_log(engine)?;
     // A collection that began before the flush may not know what was deleted. Later ones have
     // another epoch, if anything was flushed since.
@@ -239,7 +242,7 @@ fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
         number == FileNumber(0)
             || tables.contains(&number)
             || loaded.contains(&number)
-            || live.value_files.get(number).is_some()
+            || live.value_files.kind_of(number).is_some()
             || *name == manifest.name()
     };
     let dropped = listed.into_iter().map(|(name, _)| name);

@@ -25,7 +25,7 @@ use crate::maintenance::ignore_no_space;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::space::{budget, reserve};
-use crate::{events, maintenance, pressure, scheduler};
+use crate::{events, log_retention, maintenance, pressure, scheduler};
 
 /// After a search that found nothing, the next one begins after `SEARCH_REST` times its duration,
 /// or once one in `DELETED` entries has been deleted.
@@ -57,6 +57,12 @@ pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     // Space that no reader holds any more is given back first; if that is enough, there is no
     // search.
     removal::purge(engine);
+    while log_retention::give_up_oldest(engine) {
+        removal::purge(engine);
+        if !is_still_out_of_space(engine, limit, need)? {
+            return Ok(());
+        }
+    }
     if searched.as_ref().is_some_and(|last| is_backing_off(engine, limit, last, need)) {
         return Err(budget::exhausted(engine, limit));
     }
@@ -178,6 +184,11 @@ pub(crate) fn make_room_on_disk(
     if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || engine.check_open().is_err()
     {
         return Err(error);
+    }
+    if log_retention::give_up_oldest(engine) {
+        removal::purge(engine);
+        reserve::keep_reserve(engine);
+        return Ok(());
     }
     events::check_may_wait()?;
     let _rush = engine.pacer.rush();

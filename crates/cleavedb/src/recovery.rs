@@ -83,6 +83,11 @@ impl StoredDatabase {
     pub(crate) fn space_limit(&self) -> Option<u64> {
         self.stored.space_limit()
     }
+
+    /// Bytes of its log that it keeps for readers of changes.
+    pub(crate) fn change_retention(&self) -> u64 {
+        self.stored.change_retention()
+    }
 }
 
 /// Recovers, or creates, the database in `directories`, whose locks the caller holds.
@@ -160,6 +165,7 @@ pub(crate) fn recover(
 /// What a new database keeps of its options.
 fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
     live.space_limit = options.space_limit.unwrap_or_default();
+    live.change_log.bytes = options.change_retention();
     live.layout = Some(options.layout);
     live.groups = Arc::new(initial(&options.layout)?);
     Ok(())
@@ -345,7 +351,7 @@ fn check_whole(
 ) -> Result<()> {
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let number = name.number();
-        let unnamed = name.kind() == FileKind::Log && live.value_files.get(number).is_none();
+        let unnamed = name.kind() == FileKind::Log && live.value_files.kind_of(number).is_none();
         if !unnamed || number < current.manifest {
             continue;
         }
@@ -380,7 +386,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group => {
-                live.value_files.get(number).is_some_and(|facts| facts.kind == name.kind())
+                live.value_files.kind_of(number) == Some(name.kind())
             }
             FileKind::Table => live.version.tables().any(|(_, table)| table.number() == number),
         };
@@ -427,5 +433,7 @@ pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
     }
     let Some(StoredDatabase { current, stored }) = found? else { return Ok(None) };
     let options = Options::preset(current.preset).with_layout(stored.value_layout()?);
-    Ok(Some(Options { space_limit: stored.space_limit(), ..options }))
+    let change_retention_bytes = Some(stored.change_retention()).filter(|bytes| *bytes > 0);
+    let space_limit = stored.space_limit();
+    Ok(Some(Options { space_limit, change_retention_bytes, ..options }))
 }

@@ -11,7 +11,7 @@ use std::io;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
 use cleavedb_storage::{
@@ -23,13 +23,13 @@ use crate::commit::Append;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::jobs::removal;
-use crate::manifest::{Edit, LiveFiles, Manifest, Session};
+use crate::manifest::{ChangeLog, Edit, LiveFiles, Manifest, Session};
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::space::{reserve, sizes};
 use crate::write::{self, SEQS_RESERVED, Terms};
-use crate::{log_files, value_files};
+use crate::{log_files, log_retention, value_files};
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
 /// if MemTables are small.
@@ -74,7 +74,8 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     began?;
     engine.counters.sessions.add(1);
     // The last process may have died before the edit that drops them.
-    value_files::drop_dead_files(engine, &mut manifest)
+    value_files::drop_dead_files(engine, &mut manifest)?;
+    log_retention::enforce(engine, &mut manifest).map(drop)
 }
 
 /// Whether the directory of the database differs from that of its last session; then its files get
@@ -97,7 +98,9 @@ fn begin_log(
     is_copy: bool,
 ) -> Result<()> {
     let access = engine.options.log_access(window.survives());
-    let resumed = match is_copy {
+    // A file that goes on may have a hole, from a time when no changes were kept.
+    let keeps = engine.options.keeps_changes() && manifest.live().change_log.first_seq == 0;
+    let resumed = match is_copy || keeps && !planted(Bug::ChangesBehindHole) {
         true => None,
         false => resumed_log(engine, append, manifest, access)?,
     };
@@ -112,7 +115,7 @@ fn begin_log(
     // Before the edit: if it cannot be opened, nothing has changed.
     let segment = engine.open_segment(FileKind::Log, number, Some(base));
     let begun = segment.and_then(|segment| {
-        say_begun(engine, append, manifest, (&window, window_number), edit)?;
+        say_begun(engine, append, manifest, (&window, window_number), (number, edit))?;
         Ok(segment)
     });
     if begun.is_err() && is_new && engine.poison.check().is_ok() {
@@ -132,6 +135,12 @@ fn begin_log(
     engine.state.swap(|state| {
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
     });
+    if engine.options.keeps_changes() {
+        engine.retained_log.begin((number, base), append.last_seq() + 1, None);
+    } else {
+        engine.retained_log.drop_upto(FileNumber(u64::MAX));
+        engine.retained_log.set_first_seq(0);
+    }
     Ok(())
 }
 
@@ -140,7 +149,7 @@ fn say_begun(
     append: &Append,
     manifest: &mut Manifest,
     (window, number): (&Window, FileNumber),
-    edit: ValueFileEdit,
+    (log, edit): (FileNumber, ValueFileEdit),
 ) -> Result<()> {
     engine.sync_dir()?;
     let last_seq = append.last_seq();
@@ -162,11 +171,28 @@ fn say_begun(
         directory_id: Some(engine.storage.directory_id()),
         // The limit of the options at the open.
         space_limit: Some(engine.options.space_limit.unwrap_or_default()),
+        change_log: kept_from(engine, manifest.live().change_log, last_seq + 1, log),
         ..Edit::default()
     };
     engine.commit_edit(manifest, &edit)?;
     engine.jobs.set_seq_limit(seq_limit);
     Ok(())
+}
+
+/// What is said of the log that is kept for readers of changes, in a session whose log begins
+/// in file `log` with `first_seq`, if that differs from what was said `before`.
+fn kept_from(
+    engine: &Engine,
+    before: ChangeLog,
+    first_seq: SeqNo,
+    log: FileNumber,
+) -> Option<ChangeLog> {
+    let said = match engine.options.change_retention() {
+        0 => ChangeLog::default(),
+        bytes if before.first_seq > 0 => ChangeLog { bytes, ..before },
+        bytes => ChangeLog { bytes, first_seq, first_file: log },
+    };
+    (said != before).then_some(said)
 }
 
 /// The last log file, if the log can continue in it: it ends where the log does, has room, holds
@@ -292,9 +318,11 @@ pub(crate) fn log_at_rest(
     let mut rest = Rest { value_files: Vec::new(), gone: Vec::new() };
     let is_pointed_to = |number| live.value_files.get(number).is_some_and(|facts| facts.live > 0);
     let last = is_pointed_to(append.appender.file().number);
+    // A copy does not keep the log for changes.
+    let keeps = live.change_log.first_seq > 0;
     for (number, file) in engine.jobs.log_files.lock().iter() {
         // The last one may be empty, behind one with data, because a write was refused.
-        let needed = is_pointed_to(*number) && !planted(Bug::CloseForgetsALog);
+        let needed = (is_pointed_to(*number) || keeps) && !planted(Bug::CloseForgetsALog);
         let goes = nothing_to_flush && !last && !needed;
         rest.gone.extend(goes.then_some((*number, FileKind::Log)));
         rest.value_files.push(match goes {
@@ -311,7 +339,8 @@ pub(crate) fn log_at_rest(
 pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     engine.poison.check()?;
     let number = engine.commit.append().appender.file().number;
-    let goes = engine.state.load().has_nothing_to_flush() && !is_pointed_to(engine, number);
+    let is_needed = engine.options.keeps_changes() || is_pointed_to(engine, number);
+    let goes = engine.state.load().has_nothing_to_flush() && !is_needed;
     if !goes {
         make_log_whole(engine)?;
     }
@@ -335,12 +364,13 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     engine.commit_edit(&mut manifest, &edit)?;
     // The log may be removed now, and the reserve is cut accordingly.
     sizes::note_bytes(engine, &manifest);
+    let live = manifest.live().clone();
     drop((manifest, append));
     // From here on a file that cannot be removed is an orphan, which the next open removes.
     let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     engine.discard(FileKind::Log, next_log.as_slice());
     if goes {
-        value_files::retire_segments(engine, &gone);
+        value_files::retire_segments(engine, &live, &gone);
         removal::purge(engine);
     }
     reserve::cut_reserve(engine);

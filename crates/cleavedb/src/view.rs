@@ -51,6 +51,12 @@ impl Snapshot {
         Self { keyspace: keyspace.0.clone(), ..self.clone() }
     }
 
+    /// The sequence number of the last commit that it sees: [`crate::Db::changes`] goes on behind
+    /// it. 0 if the database was closed when it was taken.
+    pub fn seq(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.at.seq)
+    }
+
     /// Id of the keyspace that it is of, and how long values live there that are put without a time
     /// to live of their own.
     pub(crate) fn target(&self) -> (KeyspaceId, Option<Duration>) {

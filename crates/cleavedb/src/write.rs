@@ -24,7 +24,7 @@ use crate::options::{Background, Durability};
 use crate::range_deletes::RangeDeletes;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
-use crate::{events, log_files, memtables, pressure, reclaim, scheduler};
+use crate::{events, log_files, log_retention, memtables, pressure, reclaim, scheduler};
 
 /// What a commit depends on, besides its operations.
 #[derive(Clone, Copy, Default)]
@@ -303,7 +303,12 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u6
             return allocated;
         }
         // Space that no reader holds any more is given back first.
-        if !removal::purge_under_locks(engine) && !engine.full.lends(need(ops), len) {
+        let freed = || {
+            removal::purge_under_locks(engine)
+                || log_retention::give_up_oldest(engine)
+                || engine.full.lends(need(ops), len)
+        };
+        if !freed() {
             return allocated;
         }
     }
@@ -398,6 +403,10 @@ pub(crate) fn check_disk_now(engine: &Engine) -> Result<()> {
     // Space that no reader holds any more is given back first.
     removal::purge_under_locks(engine);
     reserve::keep_reserve(engine);
+    while engine.full.is_short() && log_retention::give_up_oldest(engine) {
+        removal::purge_under_locks(engine);
+        reserve::keep_reserve(engine);
+    }
     if !engine.full.is_short() {
         return Ok(());
     }

@@ -30,6 +30,10 @@ use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
 };
+use cleavedb_testkit::follow::{
+    changes_are_the_content, changes_hold_what_was_deleted, changes_survive_crashes,
+    kept_from_some_day_on,
+};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
@@ -626,6 +630,26 @@ fn destroyed_stores(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Readers of changes, as in `changes.rs`.
+fn changes(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    changes_are_the_content(&designs[seed as usize % designs.len()], seed)
+}
+
+fn changes_after_crashes(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    changes_survive_crashes(&designs[seed as usize % designs.len()], seed)
+}
+
+fn changes_behind_a_hole(seed: u64) -> Result<(), String> {
+    kept_from_some_day_on([Preset::HashKv, Preset::KtStore][seed as usize % 2])
+}
+
+fn deleted_changes(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    changes_hold_what_was_deleted(&designs[seed as usize % designs.len()], seed)
+}
+
 /// What is worth a collection of a short file.
 fn gains(_: u64) -> Result<(), String> {
     match (CostBenefit { reclaimed: 1, rewritten: 98 }).is_worth_it() {
@@ -757,6 +781,12 @@ caught! {
     dirty_tables_that_stay: DirtyTablesKept by collected_ranges;
     a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
+    changes_that_are_dropped: ChangesDropped by changes;
+    changes_without_a_load: LoadNotTold by changes;
+    changes_lost_where_their_operations_are_not: ChangesUnsynced by changes_after_crashes;
+    changes_told_before_they_are_durable: ChangesAhead by changes_after_crashes;
+    changes_read_from_a_hole: ChangesBehindHole by changes_behind_a_hole;
+    changes_that_keep_what_was_deleted: ChangesCollected by deleted_changes;
     a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
     a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
     a_secondary_that_points_into_the_window: WindowPointedTo by secondaries;

@@ -4,6 +4,8 @@ mod keys;
 mod keyspaces;
 mod backups;
 mod bulk;
+mod changes;
+mod tour;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,8 +19,10 @@ use crate::global::Global;
 
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
+pub use changes::ChangesArgs;
 pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
 pub use keyspaces::KeyspaceCommand;
+pub use tour::TourArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -217,6 +221,13 @@ pub enum Command {
         #[command(flatten)]
         within: Within,
     },
+    /// Print what was committed, batch by batch, in commit order
+    ///
+    /// Needs one that keeps changes: `cleave --with change_retention_bytes=64MiB put ...` stores
+    /// that with it. A line has sequence number, keyspace, what was done, keys and values as `scan`
+    /// prints them. With --json, `next` is what --from goes on from. What `import --bulk`
+    /// stored is one line, `loaded`, with the first and the last key.
+    Changes(ChangesArgs),
     /// Show levels, value files, live and dead bytes, and amplification
     Stats {
         /// In the text format of Prometheus, with the path as label `db`; not with --json
@@ -446,20 +457,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
         [byte] => Ok(*byte),
         _ => Err("it must be one byte, or `tab`".into()),
     }
-}
-
-/// The tree and options of a tour.
-#[derive(Args, Debug)]
-pub struct TourArgs {
-    /// The directory tree
-    #[arg(default_value = ".")]
-    pub dir: PathBuf,
-    /// How often every file is updated
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub rounds: u32,
-    /// Leave the database in this new directory, to look at it with the other commands
-    #[arg(long, value_name = "PATH")]
-    pub keep: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 47] = [
+const OPTIONS: [(&str, &str, Set); 48] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -101,6 +101,9 @@ const OPTIONS: [(&str, &str, Set); 47] = [
     ("space_floor", BYTES, |o, v| put(&mut o.space_floor, units::parse(v))),
     ("space_limit", "a size in bytes or none", |o, v| {
         put(&mut o.space_limit, space_limit::parse(v).map(Some))
+    }),
+    ("change_retention_bytes", BYTES, |o, v| {
+        put(&mut o.change_retention_bytes, units::parse(v).map(Some))
     }),
     ("groups.capacity_bytes", BYTES, |o, v| put(&mut o.groups.capacity_bytes, units::parse(v))),
     ("groups.one_at_first", "true or false", |o, v| put(&mut o.groups.one_at_first, truth(v))),

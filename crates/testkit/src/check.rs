@@ -145,8 +145,8 @@ pub fn check_files(db: &Db, disks: &Disks) -> Checked {
         return Err(format!("{found} tables are in the directory, {tables} in the index"));
     }
     let found = count(&[FileKind::Log, FileKind::Segment, FileKind::Group]);
-    if found != metrics.value_files.len() {
-        let known = metrics.value_files.len();
+    let known = metrics.value_files.len() + metrics.retained_log_files;
+    if found != known {
         return Err(format!("{found} value files are in the directory, {known} in the ledger"));
     }
     let found = count(&[FileKind::Manifest]);

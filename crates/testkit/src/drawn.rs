@@ -93,6 +93,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
         // No limit but the disk's, whatever the last open had.
         space_limit: Some(u64::MAX),
+        change_retention_bytes: [None, Some(0), Some(1), Some(64 << 10)][rng.index(4)],
         accept_lost_window: base.accept_lost_window,
         expired_within: Duration::from_millis([0, 100, 100_000][rng.index(3)]),
         time: base.time.clone(),

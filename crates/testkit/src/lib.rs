@@ -23,6 +23,7 @@ pub mod secondary;
 pub mod sharing;
 pub mod expiry;
 pub mod loads;
+pub mod follow;
 pub mod copies;
 pub mod backups;
 pub mod transactions;

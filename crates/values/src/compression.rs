@@ -119,6 +119,11 @@ pub fn decompressed_len(compressed: &[u8]) -> Result<usize> {
     Ok(parts.len)
 }
 
+/// The dictionary that a compressed value names.
+pub fn dictionary_of(compressed: &[u8]) -> Result<Option<NonZeroU32>> {
+    Ok(Parts::of(compressed)?.number)
+}
+
 /// Decompresses a value, which its checksum has verified, behind the bytes of `out`.
 pub fn decompress(compressed: &[u8], dictionaries: &Dictionaries, out: &mut Vec<u8>) -> Result<()> {
     let Parts { codec, len, number, packed } = Parts::of(compressed)?;

@@ -31,4 +31,4 @@ pub use owned_record::OwnedRecord;
 pub use partition::{GroupId, Partition};
 pub use record_cache::{RecordCache, RecordCacheStats, RecordMemory};
 pub use set::SegmentSet;
-pub use value_files::{ValueFileEdit, ValueFileMeta, ValueFiles};
+pub use value_files::{RetainedFile, ValueFileEdit, ValueFileMeta, ValueFiles};

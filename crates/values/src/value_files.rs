@@ -43,6 +43,10 @@ pub enum ValueFileEdit {
     /// A sealed log file is resumed: its bytes so far are durable, the following ones are to be
     /// replayed.
     Resume(FileNumber),
+    /// A sealed log file is no value file any more, but stays for readers of changes.
+    Retain(FileNumber),
+    /// A retained log file is removed.
+    Release(FileNumber),
 }
 
 impl ValueFileEdit {
@@ -78,6 +82,14 @@ impl ValueFileEdit {
                 out.push(6);
                 put_varint(out, number.0);
             }
+            Self::Retain(number) => {
+                out.push(7);
+                put_varint(out, number.0);
+            }
+            Self::Release(number) => {
+                out.push(8);
+                put_varint(out, number.0);
+            }
         }
     }
 
@@ -97,6 +109,8 @@ impl ValueFileEdit {
             4 => Self::LiveRemoved(number, cursor.varint()?),
             5 => Self::Remove(number),
             6 => Self::Resume(number),
+            7 => Self::Retain(number),
+            8 => Self::Release(number),
             tag => return Err(unknown("tag", tag)),
         })
     }
@@ -115,6 +129,16 @@ fn unknown(what: &str, byte: u8) -> Error {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueFiles {
     files: BTreeMap<FileNumber, ValueFileMeta>,
+    retained: BTreeMap<FileNumber, RetainedFile>,
+}
+
+/// A log file that is kept for readers of changes, and for nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetainedFile {
+    /// Log position of its first byte.
+    pub base: u64,
+    /// Bytes up to the end of its last record.
+    pub len: u64,
 }
 
 impl ValueFiles {
@@ -133,7 +157,7 @@ impl ValueFiles {
         match *edit {
             ValueFileEdit::Add(number, kind) => {
                 let facts = ValueFileMeta { kind, base: 0, len: None, durable: 0, live: 0 };
-                if self.files.insert(number, facts).is_some() {
+                if self.is_retained(number) || self.files.insert(number, facts).is_some() {
                     return Err(Error::corruption("a file is added twice").with("file", number));
                 }
             }
@@ -169,8 +193,45 @@ impl ValueFiles {
                     );
                 }
             }
+            ValueFileEdit::Retain(number) => {
+                let facts = self.known(number)?;
+                let (FileKind::Log, base, Some(len)) = (facts.kind, facts.base, facts.len) else {
+                    let what = "a file that is not a sealed log is retained";
+                    return Err(Error::corruption(what).with("file", number));
+                };
+                self.files.remove(&number);
+                self.retained.insert(number, RetainedFile { base, len });
+            }
+            ValueFileEdit::Release(number) => {
+                if self.retained.remove(&number).is_none() {
+                    let what = "a log file that is not retained is released";
+                    return Err(Error::corruption(what).with("file", number));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Log files that are kept for readers of changes, oldest first. No other method counts
+    /// them.
+    pub fn retained(&self) -> impl DoubleEndedIterator<Item = (FileNumber, RetainedFile)> {
+        self.retained.iter().map(|(number, file)| (*number, *file))
+    }
+
+    /// Whether this log file is one of them.
+    pub fn is_retained(&self, number: FileNumber) -> bool {
+        self.retained.contains_key(&number)
+    }
+
+    /// The kind of a file that must be there: a value file, or a retained log file.
+    pub fn kind_of(&self, number: FileNumber) -> Option<FileKind> {
+        let retained = || self.is_retained(number).then_some(FileKind::Log);
+        self.get(number).map(|facts| facts.kind).or_else(retained)
+    }
+
+    /// Forgets the retained log files, as in a copy that does not have them.
+    pub fn without_retained(&mut self) {
+        self.retained.clear();
     }
 
     fn known(&mut self, number: FileNumber) -> Result<&mut ValueFileMeta> {
@@ -194,12 +255,22 @@ impl ValueFiles {
                 edits.push(ValueFileEdit::LiveAdded(number, facts.live));
             }
         }
+        for (number, file) in self.retained() {
+            edits.push(ValueFileEdit::Add(number, FileKind::Log));
+            edits.push(ValueFileEdit::Seal(number, file.base, file.len));
+            edits.push(ValueFileEdit::Retain(number));
+        }
         edits
     }
 
     /// Log files, oldest first.
     pub fn logs(&self) -> impl DoubleEndedIterator<Item = (FileNumber, &ValueFileMeta)> {
-        self.iter().filter(|(_, meta)| meta.kind == FileKind::Log)
+        self.iter().filter(|(_, meta)| meta.is_log())
+    }
+
+    /// Whether this value file is a log file.
+    pub fn is_log(&self, number: FileNumber) -> bool {
+        self.get(number).is_some_and(ValueFileMeta::is_log)
     }
 
     /// Segments, oldest first.
@@ -255,6 +326,10 @@ impl ValueFiles {
 }
 
 impl ValueFileMeta {
+    fn is_log(&self) -> bool {
+        self.kind == FileKind::Log
+    }
+
     /// Whether the file is collected and dropped as a whole; of group files extents are.
     fn is_whole(&self) -> bool {
         self.kind != FileKind::Group
@@ -277,6 +352,10 @@ mod tests {
             ValueFileEdit::LiveAdded(FileNumber(3), 800),
             ValueFileEdit::Add(FileNumber(9), FileKind::Segment),
             ValueFileEdit::Resume(FileNumber(3)),
+            ValueFileEdit::Add(FileNumber(10), FileKind::Log),
+            ValueFileEdit::Seal(FileNumber(10), 8192, 700),
+            ValueFileEdit::LiveAdded(FileNumber(10), 600),
+            ValueFileEdit::Retain(FileNumber(10)),
         ]
     }
 
@@ -312,5 +391,14 @@ mod tests {
         );
         assert!(value_files.apply(&ValueFileEdit::Resume(FileNumber(9))).is_err(), "it is no log");
         value_files.apply(&ValueFileEdit::LiveRemoved(FileNumber(77), 5)).unwrap();
+        // A retained log file is no value file.
+        assert!(value_files.apply(&ValueFileEdit::Remove(FileNumber(10))).is_err());
+        assert!(value_files.apply(&ValueFileEdit::Add(FileNumber(10), FileKind::Log)).is_err());
+        assert!(value_files.apply(&ValueFileEdit::Retain(FileNumber(3))).is_err(), "it goes on");
+        assert!(value_files.apply(&ValueFileEdit::Release(FileNumber(3))).is_err());
+        value_files.apply(&ValueFileEdit::LiveRemoved(FileNumber(10), 900)).unwrap();
+        assert_eq!(value_files.kind_of(FileNumber(10)), Some(FileKind::Log));
+        value_files.apply(&ValueFileEdit::Release(FileNumber(10))).unwrap();
+        assert_eq!(value_files.kind_of(FileNumber(10)), None);
     }
 }

@@ -101,6 +101,11 @@ impl Builder {
         self.with(move |options| options.space_limit = Some(bytes))
     }
 
+    /// See [`Options::change_retention_bytes`].
+    pub fn change_retention_bytes(self, bytes: u64) -> Self {
+        self.with(move |options| options.change_retention_bytes = Some(bytes))
+    }
+
     /// See [`Options::time`].
     pub fn time(self, time: Arc<dyn TimeSource>) -> Self {
         self.with(move |options| options.time = time)

@@ -9,6 +9,7 @@ mod compression;
 mod ranges;
 mod loads;
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +169,7 @@ impl Keyspace {
         let stored = read::get(engine, (KeyspaceId::SYSTEM, &key), None)?.unwrap_or_default();
         let (_, id, mut options) = catalog::decode(&key, &stored)?;
         change(&mut options);
-        self.inner.write_system(&key, &catalog::encode(id, options))
+        self.inner.write_system(&key, &catalog::encode(id, options)).map(drop)
     }
 }
 
@@ -183,12 +184,15 @@ fn check_separates(engine: &Engine) -> Result<()> {
 
 impl Inner {
     /// Commits a record of the system keyspace, with the database's default durability: what is
-    /// written to a keyspace later is never safer than the keyspace.
-    fn write_system(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// written to a keyspace later is never safer than the keyspace. Returns its sequence number.
+    fn write_system(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let engine = self.writable()?;
         let op = Op::put(key, value);
-        let ops = [EncodedOp::of_system(op, false)];
-        write::write(engine, &ops, op.len(), engine.options.durability, Terms::default())
+        let (ops, seq) = ([EncodedOp::of_system(op, false)], Cell::new(0));
+        let numbered = |first| seq.set(first);
+        let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
+        write::write(engine, &ops, op.len(), engine.options.durability, terms)?;
+        Ok(seq.get())
     }
 }
 
@@ -251,8 +255,8 @@ impl Db {
         };
         let id = engine.catalog.named().free_id(is_left)?;
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
-        self.inner.write_system(&key, &stored)?;
-        let entry = Arc::new(engine.catalog.entry(id, name, options));
+        let seq = self.inner.write_system(&key, &stored)?;
+        let entry = Arc::new(engine.catalog.entry(id, name, options).since(seq));
         engine.catalog.named().keyspaces.insert(name.to_owned(), entry.clone());
         Ok(self.handle(&entry))
     }

@@ -155,7 +155,8 @@ impl Db {
             return Err(Error::new(ErrorKind::NotADatabase, what));
         };
         found.check_layout(&options.layout)?;
-        let options = options.clone().within_stored(found.space_limit());
+        let (limit, retention) = (found.space_limit(), found.change_retention());
+        let options = options.clone().within_stored(limit, retention);
         let directories = directories::find(first, *path, &options, volume)?;
         Follower::new(directories.placed, found.into_current(), options)
     }

@@ -109,6 +109,8 @@ fn value_files(edit: &ValueFileEdit) -> (&'static str, Facts<'static>) {
         }
         ValueFileEdit::Remove(number) => ("file removed", vec![of(number)]),
         ValueFileEdit::Resume(number) => ("file goes on", vec![of(number)]),
+        ValueFileEdit::Retain(number) => ("log file retained for changes", vec![of(number)]),
+        ValueFileEdit::Release(number) => ("retained log file removed", vec![of(number)]),
     }
 }
 
@@ -222,10 +224,31 @@ fn numbers(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
         out.line(offset, "values leave the index", vec![fact])?;
     }
     match edit.space_limit {
-        None => ControlFlow::Continue(()),
-        Some(0) => out.line(offset, "space limit", vec![("is", "none".into())]),
-        Some(bytes) => out.line(offset, "space limit", vec![("bytes", bytes.into())]),
+        None => {}
+        Some(0) => out.line(offset, "space limit", vec![("is", "none".into())])?,
+        Some(bytes) => out.line(offset, "space limit", vec![("bytes", bytes.into())])?,
     }
+    change_log(edit, offset, out)
+}
+
+fn change_log(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
+    if let Some(log) = edit.change_log {
+        let facts = vec![
+            ("bytes", log.bytes.into()),
+            ("from_seq", log.first_seq.into()),
+            ("from_file", log.first_file.0.into()),
+        ];
+        out.line(offset, "changes are kept", facts)?;
+    }
+    for load in &edit.loads {
+        let facts = vec![
+            ("seq", load.seq.into()),
+            ("first", user_key(&load.first)),
+            ("last", user_key(&load.last)),
+        ];
+        out.line(offset, "bulk load", facts)?;
+    }
+    ControlFlow::Continue(())
 }
 
 fn session(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {

@@ -22,6 +22,7 @@ use crate::failures::JobKind;
 use crate::filter::JobFilter;
 use crate::full_disk::RoomTaken;
 use crate::job_state::{JobState, SHORT};
+use crate::log_retention;
 use crate::manifest::Edit;
 use crate::options::Background;
 use crate::pace::Pace;
@@ -178,6 +179,7 @@ impl<'e> Job<'e> for Compact<'e> {
         before.retire(&edit.index);
         drop(before);
         value_files::drop_dead_files(engine, &mut manifest)?;
+        log_retention::enforce(engine, &mut manifest)?;
         drop(manifest);
         super::open_ahead(engine, &version, &edit.index);
         let counters = &engine.counters;

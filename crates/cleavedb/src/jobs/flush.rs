@@ -29,6 +29,7 @@ use super::{About, Job};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::job_state::JobState;
+use crate::log_retention;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::pace::Pace;
@@ -91,7 +92,8 @@ impl<'e> Job<'e> for Flush<'e> {
             thread::yield_now();
         }
         let points = ReadPoints::of_flush(engine, sealed.last_seq);
-        if self.leads_into_log() && !planted(Bug::LongValueUnsynced) {
+        let is_needed = self.leads_into_log() && !planted(Bug::LongValueUnsynced);
+        if is_needed || keeps_changes(engine) {
             engine.commit.sync_to(sealed.end)?;
         }
         let folded = self.fold_operands(&points);
@@ -153,7 +155,7 @@ impl<'e> Job<'e> for Flush<'e> {
         hot.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
         engine.state.flushed(&self.slot, version, (&opened, hot.dropped()), groups);
-        hot.retire();
+        hot.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
@@ -162,6 +164,7 @@ impl<'e> Job<'e> for Flush<'e> {
             engine.commit.log.release_range(self.slot.start..sealed.end);
         }
         value_files::drop_dead_files(engine, &mut manifest)?;
+        log_retention::enforce(engine, &mut manifest)?;
         drop(manifest);
         super::open_ahead(engine, &version, &edit.index);
         engine.counters.flushes.add(1);
@@ -281,6 +284,12 @@ impl Flush<'_> {
         }
         Ok(added)
     }
+}
+
+/// Whether the log that a flush covers must be durable because changes are read from it: they must
+/// not be lost where their operations, which are in tables, are not.
+fn keeps_changes(engine: &Engine) -> bool {
+    engine.options.keeps_changes() && !planted(Bug::ChangesUnsynced)
 }
 
 /// Estimated bytes of dead records whose entries no compaction has met yet, after a run has entered

@@ -56,10 +56,10 @@ impl<'e> HotInstall<'e> {
     }
 
     /// Once readers see the run.
-    pub(super) fn retire(&self) {
+    pub(super) fn retire(&self, live: &LiveFiles) {
         let Some((store, flushed)) = &self.change else { return };
         store.retire(&flushed.change);
-        value_files::retire_segments(self.engine, &self.emptied);
+        value_files::retire_segments(self.engine, live, &self.emptied);
         store.adapt(flushed.fill);
     }
 

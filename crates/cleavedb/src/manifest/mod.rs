@@ -25,7 +25,7 @@ use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage};
 
 pub(crate) use current::Current;
-pub(crate) use edit::{Edit, ReplayHead, Session};
+pub(crate) use edit::{ChangeLog, Edit, LoadedRange, ReplayHead, Session};
 pub(crate) use followed::{Followed, ManifestMark, News};
 pub(crate) use live::LiveFiles;
 pub(crate) use read::{Loaded, Stored, next_record, read_copies};

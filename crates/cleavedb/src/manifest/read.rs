@@ -110,6 +110,12 @@ impl Stored {
         Ok((self.edits.len(), self.len as u64))
     }
 
+    /// Bytes of the log that the database keeps for readers of changes.
+    pub(crate) fn change_retention(&self) -> u64 {
+        let last = self.edits.iter().rev().find_map(|edit| edit.change_log);
+        last.map_or(0, |change_log| change_log.bytes)
+    }
+
     /// Applies all edits.
     pub(crate) fn load(self, tables: &Arc<TableStore>) -> Result<Loaded> {
         if self.edits.is_empty() {

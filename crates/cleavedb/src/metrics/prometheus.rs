@@ -160,6 +160,12 @@ impl Metrics {
             text.gauge("space_limit_bytes", "Most bytes of all files.", limit);
             text.gauge("space_used_bytes", "Bytes of all files.", used);
         }
+        if let Some(oldest) = self.oldest_change {
+            let kept = "Bytes of log files that are kept for changes alone.";
+            text.gauge("retained_log_bytes", kept, self.retained_log_bytes);
+            let about = "Sequence number of the oldest change that can be read.";
+            text.gauge("oldest_change", about, oldest);
+        }
         if let Some(hot) = &self.hot {
             text.gauge("hot_bytes", "Bytes of hot segments.", hot.bytes);
             text.gauge("hot_live_bytes", "Their bytes in use.", hot.live_bytes);

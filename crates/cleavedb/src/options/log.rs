@@ -119,10 +119,10 @@ impl LogPolicy {
     }
 
     /// When the log goes from a window of `len` bytes, which may be shorter than what was asked
-    /// for, to its files: where it does not hold what one MemTable covers nothing would be passed
-    /// by.
+    /// for, to its files: where it does not hold what one MemTable covers, and where changes are
+    /// read from the files, nothing would be passed by.
     pub(crate) fn write_back(self, options: &Options, len: usize) -> WriteBack {
-        if (len as u64) < self.log_bytes_per_memtable_max(options) {
+        if (len as u64) < self.log_bytes_per_memtable_max(options) || options.keeps_changes() {
             return WriteBack::Eager;
         }
         self.drain(options.durability)

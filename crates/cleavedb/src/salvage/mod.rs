@@ -149,9 +149,8 @@ impl Salvage {
     fn unnamed(&self, live: &LiveFiles) -> Result<Option<Name>> {
         let is_table =
             |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
-        let is_value_file = |name: &Name| {
-            live.value_files.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
-        };
+        let is_value_file =
+            |name: &Name| live.value_files.kind_of(name.number()) == Some(name.kind());
         let tables = self.files.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
         let mut unnamed = tables;
         for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {

@@ -11,7 +11,7 @@ use cleavedb_testkit::records::{key, value};
 type Change = fn(&mut Options, u64);
 
 /// Every numeric option.
-const NUMBERS: [(&str, Change); 24] = [
+const NUMBERS: [(&str, Change); 25] = [
     ("separation", |o, n| {
         if o.min_separated.least().is_some() {
             o.min_separated = cleavedb::MinSeparated::AtLeast(n as usize);
@@ -34,6 +34,7 @@ const NUMBERS: [(&str, Change); 24] = [
     ("latency_sampling", |o, n| o.latency_sampling = n.min(u64::from(u32::MAX)) as u32),
     ("level1_bytes", |o, n| o.level1_bytes = n),
     ("space_floor", |o, n| o.space_floor = n),
+    ("change_retention_bytes", |o, n| o.change_retention_bytes = Some(n)),
     ("space_limit", |o, n| o.space_limit = Some(n)),
     ("capacity_bytes", |o, n| o.groups.capacity_bytes = n),
     ("main_segment_bytes", |o, n| o.groups.main_segment_bytes = n),

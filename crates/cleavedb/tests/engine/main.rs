@@ -5,6 +5,7 @@
 
 mod backup;
 mod bulk_load;
+mod changes;
 mod checkpoint;
 mod compression;
 mod corruption;

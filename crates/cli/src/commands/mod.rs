@@ -14,6 +14,7 @@ mod keyspace;
 mod bulk_import;
 mod import;
 mod export;
+mod changes;
 mod check;
 mod checkpoint;
 mod backup;
@@ -71,6 +72,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Export { place, layout, within } => {
             export::run(&place, &layout, &within, global, console)
         }
+        Command::Changes(args) => changes::run(&args, global, console),
         Command::Stats { prometheus } => stats::run(global, prometheus, console),
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),

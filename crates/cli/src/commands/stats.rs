@@ -39,6 +39,10 @@ struct Stats {
     /// The space limit, and the space in use, if there is a limit.
     space_limit: Option<u64>,
     space_used: Option<u64>,
+    /// Bytes of the log that are kept for changes alone.
+    retained_log_bytes: u64,
+    /// Sequence number of the oldest change, if changes are kept.
+    oldest_change: Option<u64>,
     /// Sorted runs that a look-up may visit.
     runs: usize,
     filter_bits: usize,
@@ -134,6 +138,8 @@ impl Stats {
             space_floor,
             space_limit: metrics.space_limit,
             space_used: metrics.space_used,
+            retained_log_bytes: metrics.retained_log_bytes,
+            oldest_change: metrics.oldest_change,
             filter_bits,
             separates: min_separated.least().is_some(),
             separated_from: min_separated.least(),
@@ -281,6 +287,10 @@ impl Stats {
         if let (Some(limit), Some(used)) = (self.space_limit, self.space_used) {
             let (used, limit) = (units::bytes(used), units::bytes(limit));
             writeln!(f, "                {used} in use of the limit of {limit}")?;
+        }
+        if let Some(oldest) = self.oldest_change {
+            let kept = units::bytes(self.retained_log_bytes);
+            writeln!(f, "                {kept} of log kept for changes, from number {oldest} on")?;
         }
         writeln!(f, "  read  {:>6}  sorted runs that a look-up may visit", self.runs)?;
         let bits = self.filter_bits;

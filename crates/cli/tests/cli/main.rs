@@ -8,6 +8,7 @@ mod formats;
 mod care;
 mod backup;
 mod bulk;
+mod changes;
 mod checkpoint;
 mod expiry;
 mod failures;

@@ -26,6 +26,8 @@ pub struct LoggedOp {
 pub enum Values {
     /// None: a pointer to the record suffices.
     None,
+    /// All of them.
+    All,
     /// Those of records that the log file does not hold whole: a writer may overwrite the window.
     InWindow,
 }
@@ -69,7 +71,7 @@ impl<'r, 'f> Batches<'r, 'f> {
             }
             if header.kind.is_operation() {
                 let mut op = LoggedOp { offset, header, key, value, whole: false };
-                if self.values == Values::InWindow && !self.complete(&mut op)? {
+                if self.is_wanted(&op) && !self.complete(&mut op)? {
                     return Ok(false);
                 }
                 batch.push(op);
@@ -82,14 +84,21 @@ impl<'r, 'f> Batches<'r, 'f> {
         }
     }
 
-    /// Reads the value of a separated record that lies in the window. False if the writer has
-    /// overwritten it since the record was checked: the log ends in front of it, for this reader.
-    fn complete(&mut self, op: &mut LoggedOp) -> Result<bool> {
+    /// Whether the value of a record is to be read with it.
+    fn is_wanted(&self, op: &LoggedOp) -> bool {
         let end = op.offset + op.header.record_len() as u64;
-        let in_file = end <= self.reader.file_len() || planted(Bug::WindowPointedTo);
-        if !op.header.kind.is_separated() || in_file {
-            return Ok(true);
-        }
+        let in_file = || end <= self.reader.file_len() || planted(Bug::WindowPointedTo);
+        op.header.kind.is_separated()
+            && match self.values {
+                Values::None => false,
+                Values::InWindow => !in_file(),
+                Values::All => true,
+            }
+    }
+
+    /// Reads the value of a separated record. False if the writer has overwritten it since the
+    /// record was checked: the log ends in front of it, for this reader.
+    fn complete(&mut self, op: &mut LoggedOp) -> Result<bool> {
         let value_at = op.offset + (HEADER_LEN + op.key.len()) as u64;
         op.value = self.reader.read(value_at, op.header.value_len as usize)?;
         op.whole = true;

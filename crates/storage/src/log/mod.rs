@@ -10,6 +10,7 @@ mod reader;
 mod batches;
 mod rest;
 mod buffer;
+mod tail;
 mod writer;
 pub mod salvage;
 
@@ -20,6 +21,7 @@ pub use batches::{Batches, LoggedOp, Values};
 pub use buffer::{BufferPin, LogBuffer, Slot};
 pub use frame::{FORMAT_VERSION, FileHeader, SyncMarker, newer_format};
 pub use reader::LogReader;
+pub use tail::TailedFile;
 pub use writer::{
     ALLOCATED_MIN, Appender, First, Log, LogFile, PreallocatedLog, Reserved, WriteBack,
 };

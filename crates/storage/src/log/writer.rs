@@ -135,6 +135,11 @@ impl Appender {
         self.file.as_ref().expect("a log is begun before it is written")
     }
 
+    /// Log position at which the log file before that one has ended.
+    pub fn previous_end(&self) -> u64 {
+        self.file().previous_end
+    }
+
     /// Whether the log was begun: before the first write it has neither window nor file.
     #[inline]
     pub fn is_begun(&self) -> bool {

@@ -26,7 +26,7 @@ use cleavedb_values::collect::output::{CollectionOutput, RunEntry};
 use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::collect::survivors::NewSegment;
 use cleavedb_values::groups::Location;
-use cleavedb_values::{SegmentSet, ValueFileEdit, ValueFiles, unexposed};
+use cleavedb_values::{SegmentSet, ValueFiles, unexposed};
 
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -34,6 +34,7 @@ use crate::job_state::JobState;
 use crate::jobs::new_files::NewFiles;
 use crate::jobs::run_writer::{RunWriter, run_position};
 use crate::jobs::{About, Begin, Job, new_files};
+use crate::log_retention;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::pace::Pace;
@@ -103,7 +104,7 @@ impl<'e> Job<'e> for Collect<'e> {
         let live = manifest.live();
         let written = regroup::regroup(self, &live.groups, &output, still, &mut edit)?;
         let files = emptied_files(self, live, &gone);
-        edit.value_files.extend(files.iter().map(|(file, _)| ValueFileEdit::Remove(*file)));
+        edit.value_files.extend(files.iter().map(|(file, _)| value_files::drop_edit(live, *file)));
         edit.index.add_run(run_position(live, self.epoch), writer.tables.iter().cloned());
         let counted = counted(self, live, &gone);
         let left: u64 = output.segments.iter().map(|new| new.live).sum();
@@ -122,7 +123,8 @@ impl<'e> Job<'e> for Collect<'e> {
             let segments = state.segments.joined(&opened).with_extents(&[], &dropped);
             state.with_version(version.clone()).with_groups(segments, groups.clone())
         });
-        value_files::retire_segments(engine, &files);
+        value_files::retire_segments(engine, manifest.live(), &files);
+        log_retention::enforce(engine, &mut manifest)?;
         let value_files = manifest.live().value_files.clone();
         drop(manifest);
         remember(self, &output.segments, &value_files);

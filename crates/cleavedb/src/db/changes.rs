@@ -1,0 +1,65 @@
+//! Reading changes, as callers ask for it.
+
+use cleavedb_base::Result;
+
+use super::Db;
+use crate::changes::Changes;
+use crate::log_retention;
+
+impl Db {
+    /// What was committed from sequence number `from` on, in all keyspaces, in commit order, each
+    /// batch once, with whole values: for replicas and caches. A batch is returned once readers of
+    /// this handle see it. Needs [`crate::Options::change_retention_bytes`].
+    ///
+    /// Sequence numbers are never used again. A batch says from which number on to go on
+    /// ([`crate::ChangeBatch::next_seq`]), also after a close or a crash; from within a batch on,
+    /// all of it is returned. What a reader must have before is what a snapshot sees:
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("db");
+    /// use cleavedb::{ChangeKind, Db, Options};
+    ///
+    /// let options = Options { change_retention_bytes: Some(64 << 20), ..Options::default() };
+    /// let db = Db::open(&path, options)?;
+    /// db.put("apple", "red")?;
+    ///
+    /// let snapshot = db.snapshot();
+    /// assert_eq!(snapshot.range(..).count(), 1);
+    /// db.put("banana", "yellow")?;
+    /// let mut changes = db.changes(snapshot.seq() + 1)?;
+    /// let batch = changes.next().unwrap()?;
+    /// assert!(matches!(&batch.changes[0].kind, ChangeKind::Put { key, .. } if key == "banana"));
+    /// assert!(changes.next().is_none());
+    ///
+    /// db.delete("apple")?;
+    /// assert_eq!(changes.next().unwrap()?.first, batch.next_seq());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// Batches whose commits asked for less than [`crate::Durability::Sync`] may be lost with the
+    /// power after they were returned, unless [`Changes::durable_only`] is asked for. What a
+    /// [`crate::Options::filter`] drops, and what expires, is no change.
+    ///
+    /// Fails with [`crate::ErrorKind::NotRetained`] if no changes are kept, if those from `from` on
+    /// are not all there any more ([`Db::oldest_change`]), and if the reader has seen changes that
+    /// were lost since. A batch is in memory as a whole, with its values.
+    pub fn changes(&self, from: u64) -> Result<Changes> {
+        Changes::new(self.own_engine()?, from)
+    }
+
+    /// The sequence number from which on [`Db::changes`] has everything that is committed; `None`
+    /// if no changes are kept. It grows as the log does.
+    pub fn oldest_change(&self) -> Option<u64> {
+        self.engine().retained_log.first_seq()
+    }
+
+    /// Gives up the changes up to sequence number `upto`, all so far with `u64::MAX`: their log
+    /// files are removed once the database does not need them for itself. What was deleted before
+    /// can then leave the disk ([`crate::Keyspace::collect_range`]). Does nothing if no changes are
+    /// kept.
+    pub fn drop_changes(&self, upto: u64) -> Result<()> {
+        self.open_engine()?;
+        log_retention::give_up(self.inner.writable()?, upto)
+    }
+}

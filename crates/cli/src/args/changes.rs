@@ -1,0 +1,20 @@
+//! The arguments of `changes`.
+
+use clap::Args;
+
+/// Which changes, and whether to go on.
+#[derive(Args, Debug)]
+pub struct ChangesArgs {
+    /// First sequence number [default: the oldest that is kept]
+    #[arg(long, value_name = "SEQ")]
+    pub from: Option<u64>,
+    /// Go on with what is committed later, until Ctrl-C
+    ///
+    /// Looks when another process has closed the database, since a database has one writer or
+    /// readers at a time.
+    #[arg(long)]
+    pub follow: bool,
+    /// Only changes of this keyspace
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+}

@@ -1,0 +1,151 @@
+//! `changes`: prints what was committed, and follows it.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use cleavedb::{Change, ChangeBatch, ChangeKind, Db, ErrorKind};
+use serde::Serialize;
+
+use crate::args::ChangesArgs;
+use crate::console::Console;
+use crate::encoding::JsonBytes;
+use crate::expiry::Moment;
+use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
+use crate::{interrupt, store};
+
+/// Pause between two looks of a command that follows.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// One change as JSON.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    seq: u64,
+    /// What a later call goes on from.
+    next: u64,
+    keyspace: &'a str,
+    #[serde(rename = "do")]
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<JsonBytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<JsonBytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operand: Option<JsonBytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<JsonBytes<'a>>,
+    /// The key behind a range that is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<JsonBytes<'a>>,
+    /// The last key of a range that was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<JsonBytes<'a>>,
+}
+
+pub(super) fn run(args: &ChangesArgs, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch(console)?;
+    let (mut next, mut seen) = (args.from, None);
+    loop {
+        let changed = last_change(global);
+        if seen.is_none() || seen != Some(changed) {
+            match print_new(&mut next, args, global, console) {
+                Ok(()) => seen = Some(changed),
+                // A writer has it: what it commits is printed once it has closed the database.
+                Err(failure) if seen.is_some() && is_locked(&failure) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        if !args.follow {
+            return Ok(Exit::Done);
+        }
+        if interrupt::interrupted() {
+            return Err(Failure::Interrupted);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn is_locked(failure: &Failure) -> bool {
+    matches!(failure, Failure::Engine(error) if error.kind() == ErrorKind::Locked)
+}
+
+/// When a file was last created or removed in the directory of the database, as every session does.
+fn last_change(global: &Global) -> Option<SystemTime> {
+    fs::metadata(&global.db).and_then(|directory| directory.modified()).ok()
+}
+
+/// Prints what is there from `next` on, which moves behind it.
+fn print_new(
+    next: &mut Option<u64>,
+    args: &ChangesArgs,
+    global: &Global,
+    console: &Console,
+) -> Result<()> {
+    let db = store::open_to_read(global, console)?;
+    let done = print(&db, next, args, console);
+    store::closed(db, done)
+}
+
+fn print(db: &Db, next: &mut Option<u64>, args: &ChangesArgs, console: &Console) -> Result<()> {
+    let from = next.or_else(|| db.oldest_change()).unwrap_or(1);
+    for batch in db.changes(from)? {
+        interrupt::check()?;
+        let batch = batch?;
+        let wanted = |change: &&Change| match &args.keyspace {
+            Some(name) => *change.keyspace == **name,
+            None => true,
+        };
+        for change in batch.changes.iter().filter(wanted) {
+            print_one(change, &batch, console)?;
+        }
+        *next = Some(batch.next_seq());
+    }
+    next.get_or_insert(from);
+    console.flush()
+}
+
+fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<()> {
+    let bytes = |bytes| Some(console.json_bytes(bytes));
+    let (seq, next, keyspace) = (change.seq, batch.next_seq(), &*change.keyspace);
+    let row = Row { seq, next, keyspace, ..Row::default() };
+    let row = match &change.kind {
+        ChangeKind::Put { key, value, expires } => {
+            let expires = Moment::of(*expires);
+            Row { what: "put", key: bytes(key), value: bytes(value), expires, ..row }
+        }
+        ChangeKind::Delete { key } => Row { what: "delete", key: bytes(key), ..row },
+        ChangeKind::DeleteRange { from, upto } => {
+            let to = upto.as_ref().and_then(|upto| bytes(upto));
+            Row { what: "delete-range", from: bytes(from), to, ..row }
+        }
+        ChangeKind::Merge { key, operand } => {
+            let (operator, operand) = (Some(operand.operator()), bytes(operand.bytes()));
+            Row { what: "merge", key: bytes(key), operator, operand, ..row }
+        }
+        ChangeKind::KeyspaceCreated => Row { what: "create-keyspace", ..row },
+        ChangeKind::KeyspaceDropped => Row { what: "drop-keyspace", ..row },
+        ChangeKind::Loaded { first, last } => {
+            Row { what: "loaded", from: bytes(first), last: bytes(last), ..row }
+        }
+        _ => Row { what: "unknown", ..row },
+    };
+    if console.json() {
+        return console.json_line(&row);
+    }
+    let mut line = format!("{seq}\t{keyspace}\t{}", row.what);
+    let shown = |bytes: Option<JsonBytes<'_>>| bytes.map(|bytes| console.shown(bytes.bytes));
+    let operator = row.operator.map(str::to_owned);
+    let expires = row.expires.map(|Moment(at)| humantime::format_rfc3339_millis(at).to_string());
+    let [key, operand, value] = [row.key, row.operand, row.value].map(shown);
+    let [from, to, last] = [row.from, row.to, row.last].map(shown);
+    for field in [key, operator, operand, value, expires, from, to, last].into_iter().flatten() {
+        line.push('\t');
+        line.push_str(&field);
+    }
+    console.line(line)
+}

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use cleavedb::{
-    Bytes, Db, Durability, Keyspace, KeyspaceOptions, MinSeparated, ValueCompression, WriteBatch,
+    Bytes, ChangeKind, Db, Durability, Keyspace, KeyspaceOptions, MinSeparated, ValueCompression,
+    WriteBatch,
 };
 use cleavedb_storage::Name;
 use cleavedb_storage_sim::sim::{Image, Rng};
@@ -237,6 +238,32 @@ pub fn a_reader_follows(setup: &Setup, seed: u64) -> Checked {
         }
     }
     Ok(())
+}
+
+/// Readers of changes are told values as they were put, whatever dictionary they have.
+pub fn changes_are_whole(setup: &Setup, seed: u64) -> Checked {
+    let disks = Disks::new(setup);
+    let db = Some(open_all(&disks.storages(), setup).map_err(failed)?);
+    let mut this = Compressed { setup, rng: Rng::new(seed), state: State::new(), disks, db };
+    for round in 0..3 {
+        this.fill("orders")?;
+        this.work()?;
+        if round == 1 {
+            this.keyspace("orders")?.train_dictionary().map_err(failed)?;
+            this.reopen()?;
+        }
+    }
+    let mut told = BTreeMap::new();
+    for batch in this.db().changes(0).map_err(failed)? {
+        for change in batch.map_err(failed)?.changes {
+            match change.kind {
+                ChangeKind::Put { key, value, .. } => _ = told.insert(key.to_vec(), value.to_vec()),
+                ChangeKind::Delete { key } => _ = told.remove(&key[..]),
+                _ => {}
+            }
+        }
+    }
+    if told == this.state["orders"] { Ok(()) } else { Err("changes tell other values".to_owned()) }
 }
 
 /// The designs that separate such values, with room for the writes of a dictionary.

@@ -8,7 +8,9 @@ use cleavedb::{
     Background, Db, Durability, ErrorKind, KeyspaceOptions, Operand, Salvage, ValueCompression,
 };
 use cleavedb_storage_sim::sim::PowerLoss;
-use cleavedb_testkit::compressed::{a_reader_follows, dictionaries_stay, json, setups};
+use cleavedb_testkit::compressed::{
+    a_reader_follows, changes_are_whole, dictionaries_stay, json, setups,
+};
 use cleavedb_testkit::{Disks, Setup, session};
 
 fn open(disks: &Disks, setup: &Setup) -> Db {
@@ -97,6 +99,14 @@ fn dictionaries_stay_with_their_values_and_go_with_their_keyspace() {
 fn a_reader_beside_the_writer_learns_of_dictionaries() {
     for (setup, seed) in setups().iter().zip(1..) {
         a_reader_follows(setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
+    }
+}
+
+#[test]
+fn readers_of_changes_get_whole_values() {
+    for (mut setup, seed) in setups().into_iter().zip(1..) {
+        setup.options.change_retention_bytes = Some(64 << 20);
+        changes_are_whole(&setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 

@@ -44,7 +44,6 @@ use crate::full_disk::{FullDisk, disk_of};
 use crate::gate::Intent;
 use crate::jobs::removal;
 use crate::limit::Limit;
-use crate::manifest::Edit;
 use crate::options::{Durability, Options};
 use crate::progress::Progress;
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
@@ -360,13 +359,6 @@ impl Db {
     /// The options that it was opened with; [`Options::min_separated`] has the value in effect.
     pub fn options(&self) -> &Options {
         &self.engine().options
-    }
-
-    /// Stores with the data the length from which on values leave the index.
-    fn store_for_all(&self, least: Option<usize>) -> Result<()> {
-        let engine = self.engine();
-        let min_separated = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
-        engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
     }
 
     /// The findings of the open.

@@ -30,9 +30,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let counters = &engine.counters;
     let now = engine.since_open(manifest_written);
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
-    let segments = engine.options.groups.segments();
-    let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
-    let (reserve_used, reserve_bytes) = shared.unwrap_or_default();
+    let (reserve_used, reserve_bytes) = reserve(engine, &live);
     let state = engine.state.load();
     Metrics {
         totals: engine.totals_before.then(now),
@@ -93,6 +91,13 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         value_files: value_files(&live),
         ..memory(engine, &state)
     }
+}
+
+/// Bytes of log segments that groups take from their reserve, and those of the reserve.
+fn reserve(engine: &Engine, live: &LiveFiles) -> (u64, u64) {
+    let segments = engine.options.groups.segments();
+    let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
+    shared.unwrap_or_default()
 }
 
 fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {

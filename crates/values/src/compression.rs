@@ -215,7 +215,7 @@ mod tests {
             "{{\"id\":{n},\"name\":\"user {hash:x}\",\"email\":\"{hash}@example.org\",\
              \"active\":{},\"address\":{{\"street\":\"{} Main Street\",\"city\":\"Springfield\"}},\
              \"tags\":[\"customer\",\"newsletter\"],\"created\":\"2026-11-{:02}T12:{:02}:00Z\"}}",
-            n % 3 == 0,
+            n.is_multiple_of(3),
             hash % 1000,
             n % 28,
             hash % 60,

@@ -25,6 +25,7 @@ use crate::bounds::Bounds;
 use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, KeyspaceRef};
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
+use crate::manifest::Edit;
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::write::{self, Terms};
@@ -197,6 +198,13 @@ impl Inner {
 }
 
 impl Db {
+    /// Stores with the data the length from which on values leave the index.
+    fn store_for_all(&self, least: Option<usize>) -> Result<()> {
+        let engine = self.engine();
+        let min_separated = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
+        engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
+    }
+
     fn handle(&self, entry: &Arc<CatalogEntry>) -> Keyspace {
         Keyspace { inner: self.inner.clone(), reference: KeyspaceRef(entry.clone()) }
     }

@@ -137,12 +137,10 @@ fn no_loss_of_power_takes_a_dictionary_and_leaves_its_values() {
             let losses = PowerLoss { states_max: 3, ..PowerLoss::default() };
             for images in replay.power_loss(&losses) {
                 let db = open(&Disks::from_images(&images, &setup), &setup);
-                let mut next = 0;
-                for item in db.range(..) {
+                for (next, item) in (0..).zip(db.range(..)) {
                     let item = item.unwrap_or_else(|e| panic!("{setup}: {e}"));
                     assert_eq!(item.key, u64::to_be_bytes(next)[..], "{setup}: no prefix");
                     assert_eq!(item.value, json(next), "{setup}");
-                    next += 1;
                 }
             }
         }

@@ -427,8 +427,8 @@ mod tests {
             assert_eq!(decode(&key, &value).unwrap(), ("users".into(), KeyspaceId(513), options));
             // Without some of its options a record is whole, too.
             let len = |options| encode(KeyspaceId(513), options).len();
-            let without_ttl = KeyspaceOptions { ttl: None, ..options };
-            let whole = [len(KeyspaceOptions::default()), len(without_ttl)];
+            let one = KeyspaceOptions { min_separated, ..KeyspaceOptions::default() };
+            let whole = [KeyspaceOptions::default(), one, KeyspaceOptions { ttl, ..one }].map(len);
             for len in (0..value.len()).filter(|len| !whole.contains(len)) {
                 assert!(decode(&key, &value[..len]).is_err(), "{len} of {} bytes", value.len());
             }

@@ -128,6 +128,16 @@ pub mod swap {
             Self(Mutex::new(Arc::new(value)))
         }
 
+        /// Begins with `value`.
+        pub fn new(value: Arc<T>) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        /// Replaces the value.
+        pub fn store(&self, value: Arc<T>) {
+            self.swap(value);
+        }
+
         /// The value now.
         pub fn load_full(&self) -> Arc<T> {
             self.0.lock().clone()

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cleavedb::{Db, Durability, Options, Preset, Result, ValueCompression};
-use cleavedb_bench::system::MemoryLimit;
+use cleavedb_bench::system::{MemoryLimit, drop_caches};
 
 /// Time of each measurement of reads.
 const TIME: Duration = Duration::from_secs(10);
@@ -125,6 +125,10 @@ fn measure(
     let half = count * 1000 / 2;
     let cold = match MemoryLimit::set(half) {
         Ok(limit) => {
+            // What was cached before the limit does not count against it.
+            if !drop_caches() {
+                eprintln!("the page cache cannot be dropped: needs root");
+            }
             reads(&db, count)?;
             let cold = reads(&db, count)?;
             drop(limit);

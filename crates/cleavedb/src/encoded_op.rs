@@ -31,22 +31,21 @@ impl<'a> EncodedOp<'a> {
     #[inline]
     pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
         let expiry = op.lifetime.expiry(keyspace.ttl, time);
-        if !expiry.is_never() {
-            return Self::expiring(op, expiry, keyspace, time);
+        // One branch, so that a plain put is built in its place.
+        if !expiry.is_never() || keyspace.compressor.is_on() {
+            return Self::changed(op, expiry, keyspace, time);
         }
-        match op.value {
-            Some(value) if keyspace.compressor.is_on() => {
-                Self::compressing(op, keyspace, value, b"")
-            }
-            _ => Self::with_threshold(op, keyspace.id, keyspace.separated_from),
-        }
+        Self::with_threshold(op, keyspace.id, keyspace.separated_from)
     }
 
-    /// A put of a value that expires. One that has expired already is a delete: so while a snapshot
-    /// is held, nothing expires for it that was written after it.
+    /// An operation whose value is not stored as it is: it expires, or is compressed. A put that
+    /// has expired already is a delete: so while a snapshot is held, nothing expires for it that
+    /// was written after it.
     #[cold]
-    fn expiring(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
-        match op.value.filter(|_| !expiry.is_over(time.millis())) {
+    fn changed(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
+        let lives = |_: &&[u8]| expiry.is_never() || !expiry.is_over(time.millis());
+        match op.value.filter(lives) {
+            Some(value) if expiry.is_never() => Self::compressing(op, keyspace, value, b""),
             Some(value) => Self::compressing(op, keyspace, value, &expiry.encode()),
             None => Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX),
         }
@@ -54,7 +53,6 @@ impl<'a> EncodedOp<'a> {
 
     /// A put of a value behind its encoded expiry, if it has one: compressed, if it leaves the
     /// index and the keyspace wants it.
-    #[cold]
     fn compressing(op: Op<'a>, keyspace: &CatalogEntry, value: &'a [u8], expiry: &[u8]) -> Self {
         let kind = match (expiry.is_empty(), value.len() >= keyspace.separated_from) {
             (true, true) => RecordKind::Separated,

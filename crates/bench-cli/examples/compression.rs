@@ -113,6 +113,11 @@ fn measure(
     }
     db.flush()?;
     let puts = count as f64 / start.elapsed().as_secs_f64();
+    if how.1 == ValueCompression::ZstdDictionary {
+        let start = Instant::now();
+        let made = db.train_dictionary()?;
+        println!("another dictionary is made in {:.3} s: {made}", start.elapsed().as_secs_f64());
+    }
     db.compact()?;
     db.wait_idle()?;
     let bytes = db.approximate_size(..)?;

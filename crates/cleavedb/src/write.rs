@@ -268,7 +268,7 @@ fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
 /// Waits a while for the end of a bulk load that is being published.
 #[cold]
 fn wait_for_load(engine: &Engine) -> Result<()> {
-    // It waits for flushes.
+    // A load waits for flushes, and a listener may be called by one.
     events::check_may_wait()?;
     let mut state = engine.jobs.lock();
     engine.check_open()?;

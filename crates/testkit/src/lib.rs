@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod listing;
 pub mod merges;
 pub mod op;
 pub mod records;
@@ -51,6 +52,7 @@ pub use disks::Disks;
 pub use explorer::{Explorer, Plan, Totals};
 pub use gated::Gated;
 pub use generator::{Generator, Profile};
+pub use listing::listing;
 pub use needles::Needles;
 pub use op::{Op, Scan, Write};
 pub use recording::Recording;

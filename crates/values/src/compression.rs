@@ -259,6 +259,13 @@ mod tests {
     }
 
     #[test]
+    fn every_compression_has_its_name() {
+        for (name, how) in ValueCompression::ALL {
+            assert_eq!(how.name(), name);
+        }
+    }
+
+    #[test]
     fn what_does_not_shrink_is_not_compressed() {
         let mut noise = Vec::new();
         let mut state = 1u64;

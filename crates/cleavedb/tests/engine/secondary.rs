@@ -2,7 +2,6 @@
 //! primary has removed what an older view needs.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +10,8 @@ use cleavedb::{
     Background, Db, Durability, Error, ErrorKind, Options, Preset, Snapshot, WriteBatch,
 };
 use cleavedb_storage_sim::sim::Rng;
-use cleavedb_testkit::Setup;
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
+use cleavedb_testkit::{Setup, listing};
 
 /// Seeds, each run under every setup.
 const SEEDS: u64 = 6;
@@ -287,19 +286,6 @@ fn an_old_view_is_right_or_outdated() {
         }
     }
     assert!(outdated > 0, "no view was outdated");
-}
-
-/// Each file of a directory: its name, length, and the times of its last changes.
-fn listing(directory: &Path) -> Vec<(String, u64, i64, i64)> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
-    let told = entries.map(|entry| {
-        let about = entry.metadata().unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        (name, about.len(), about.mtime_nsec(), about.ctime_nsec())
-    });
-    let mut all: Vec<_> = told.collect();
-    all.sort();
-    all
 }
 
 #[test]

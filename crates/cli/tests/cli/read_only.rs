@@ -4,9 +4,10 @@ use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use cleavedb_testkit::listing;
 use cleavedb_testkit::program::Program;
 
 use crate::common::{Cleave, Home, Ran};
@@ -24,19 +25,6 @@ const READING: [&[&str]; 6] = [
     &["check"],
     &["export", "--jsonl", "-"],
 ];
-
-/// Each file of a directory: its name, length, and the times of its last changes.
-fn listing(directory: &Path) -> Vec<(String, u64, i64, i64)> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
-    let told = entries.map(|entry| {
-        let about = entry.metadata().unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        (name, about.len(), about.mtime_nsec(), about.ctime_nsec())
-    });
-    let mut all: Vec<_> = told.collect();
-    all.sort();
-    all
-}
 
 fn set_mode(path: PathBuf, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();

@@ -1,9 +1,9 @@
 //! Whole batches of a log file, in their order: what a replay, and a reader beside the writer, take
 //! from it.
 
-use cleavedb_base::Result;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, PayloadCheck};
+use cleavedb_base::{Error, Result};
 
 use super::reader::LogReader;
 
@@ -96,14 +96,19 @@ impl<'r, 'f> Batches<'r, 'f> {
             }
     }
 
-    /// Reads the value of a separated record. False if the writer has overwritten it since the
-    /// record was checked: the log ends in front of it, for this reader.
+    /// Reads the value of a separated record. False if its writer, another process, has overwritten
+    /// the window since the record was checked: the log ends in front of it, for this reader.
     fn complete(&mut self, op: &mut LoggedOp) -> Result<bool> {
         let value_at = op.offset + (HEADER_LEN + op.key.len()) as u64;
         op.value = self.reader.read(value_at, op.header.value_len as usize)?;
         op.whole = true;
         let mut check = PayloadCheck::new(&op.header);
         check.update(&op.value);
-        Ok(check.matches(&op.header, &op.key))
+        let matches = check.matches(&op.header, &op.key);
+        if !matches && self.values == Values::All {
+            let what = "a value in the log does not match its checksum";
+            return Err(Error::corruption(what).with("offset", op.offset));
+        }
+        Ok(matches)
     }
 }

@@ -2,7 +2,6 @@
 //! primary has removed what an older view needs.
 
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

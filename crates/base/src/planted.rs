@@ -303,6 +303,14 @@ pub enum Bug {
     DictionaryNumberReused,
     /// A keyspace that is dropped leaves its dictionaries.
     DictionaryKeptByDrop,
+    /// The file of a blob is not named by an edit.
+    BlobNotNamed,
+    /// A flush that writes groups takes a blob for a value of the log.
+    BlobTakenForValue,
+    /// A blob that only a MemTable names is dropped as dead.
+    BlobDroppedEarly,
+    /// A blob that replaces a value of a hash group leaves no group tombstone.
+    BlobWithoutTombstone,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
     /// A bulk load is published although MemTables have older versions of its keys.

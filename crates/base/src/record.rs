@@ -39,6 +39,10 @@ pub enum RecordKind {
     ExpiringSeparated = 6,
     /// A [`crate::StoredOperand`], which changes what is there; the index holds it.
     Operand = 7,
+    /// The key, and the pointer to a value in a file of its own, which the index will hold.
+    Blob = 8,
+    /// As [`RecordKind::Blob`], with the expiry in front of the pointer.
+    ExpiringBlob = 9,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
     SyncMarker = 16,
     /// First record of every log file and segment.
@@ -51,6 +55,10 @@ pub enum RecordKind {
     KeyDirectory = 20,
     /// The records of an extent without the values that they separate, behind its filter.
     KeyBlock = 21,
+    /// A part of a blob, in the file of that.
+    BlobPiece = 22,
+    /// Behind the parts of a blob: its key and its length. The index points to it.
+    BlobEnd = 23,
 }
 
 impl RecordKind {
@@ -63,12 +71,16 @@ impl RecordKind {
             5 => Self::ExpiringInline,
             6 => Self::ExpiringSeparated,
             7 => Self::Operand,
+            8 => Self::Blob,
+            9 => Self::ExpiringBlob,
             16 => Self::SyncMarker,
             17 => Self::FileHeader,
             18 => Self::Edit,
             19 => Self::Filter,
             20 => Self::KeyDirectory,
             21 => Self::KeyBlock,
+            22 => Self::BlobPiece,
+            23 => Self::BlobEnd,
             _ => return None,
         })
     }
@@ -78,10 +90,16 @@ impl RecordKind {
         matches!(self, Self::Delete | Self::Operand) || self.is_inline() || self.is_separated()
     }
 
-    /// Whether the index holds the value of this record itself.
+    /// Whether the index holds the value of this record itself; that of a blob is a pointer.
     #[inline]
     pub fn is_inline(self) -> bool {
-        matches!(self, Self::Inline | Self::ExpiringInline)
+        matches!(self, Self::Inline | Self::ExpiringInline) || self.is_blob()
+    }
+
+    /// Whether the user's value lies in a file of its own, to which this record points.
+    #[inline]
+    pub fn is_blob(self) -> bool {
+        matches!(self, Self::Blob | Self::ExpiringBlob)
     }
 
     /// Whether the index points to this record.
@@ -93,7 +111,7 @@ impl RecordKind {
     /// Whether an [`Expiry`] stands in front of the value.
     #[inline]
     pub fn expires(self) -> bool {
-        matches!(self, Self::ExpiringInline | Self::ExpiringSeparated)
+        matches!(self, Self::ExpiringInline | Self::ExpiringSeparated | Self::ExpiringBlob)
     }
 
     /// Bytes at the front of the value that stay with the key where a separated value is left out:

@@ -113,7 +113,8 @@ fn check_values(
         let Some(facts) = live.value_files.get_whole(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
         progress.add(len)?;
-        let needed = if log.is_whole(facts.live) {
+        let is_log = facts.kind == FileKind::Log;
+        let needed = if !is_log || log.is_whole(facts.live) {
             Some(0)
         } else {
             needed_from(live, segment.number(), facts)
@@ -121,8 +122,8 @@ fn check_values(
         let Some(begin) = needed else { continue };
         report.value_files += 1;
         let identity = segment.identity();
-        let mut reader =
-            LogReader::new(&**segment.file(), None, identity, facts.base, begin, Some(len))?;
+        let base = if is_log { facts.base } else { 0 };
+        let mut reader = LogReader::new(&**segment.file(), None, identity, base, begin, Some(len))?;
         let read = read_all(&mut reader, len, &mut report.records);
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }

@@ -443,6 +443,9 @@ pub(crate) fn insert_record(
             memtable.expires(expiry);
             table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
         }
+        RecordKind::Blob | RecordKind::ExpiringBlob => {
+            insert_blob(memtable, (encoded_key, hash), seq, header, value)
+        }
         RecordKind::Operand => {
             memtable.has_operands.store(true, Ordering::Relaxed);
             table.insert(encoded_key, hash, seq, EntryKind::Operand, value);
@@ -452,4 +455,22 @@ pub(crate) fn insert_record(
             table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);
         }
     }
+}
+
+/// Inserts the entry of a blob, whose pointer is the value of its record.
+#[cold]
+fn insert_blob(
+    memtable: &MemSlot,
+    (encoded_key, hash): (&[u8], u64),
+    seq: SeqNo,
+    header: &Header,
+    value: &[u8],
+) {
+    let kind = if header.kind.expires() { EntryKind::ExpiringPointer } else { EntryKind::Pointer };
+    // A reader of the entry reports a pointer that is none.
+    if let Ok((pointer, expiry)) = ValuePointer::of_entry(kind, value) {
+        memtable.expires(expiry);
+        memtable.has_blob(pointer);
+    }
+    memtable.table.insert(encoded_key, hash, seq, kind, value);
 }

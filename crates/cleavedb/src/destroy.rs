@@ -69,6 +69,7 @@ fn phase_of(kind: FileKind) -> Phase {
         FileKind::Log
         | FileKind::Segment
         | FileKind::Group
+        | FileKind::Blob
         | FileKind::Table
         | FileKind::CurrentNew
         | FileKind::Window

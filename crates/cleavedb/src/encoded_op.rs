@@ -79,6 +79,17 @@ impl<'a> EncodedOp<'a> {
         Self::of_kind(RecordKind::Operand, keyspace, key, Cow::Borrowed(stored))
     }
 
+    /// The record of a blob; `stored` is its pointer, behind the expiry if the blob `expires`.
+    pub(crate) fn of_blob(
+        key: &'a [u8],
+        stored: &'a [u8],
+        expires: bool,
+        keyspace: KeyspaceId,
+    ) -> Self {
+        let kind = if expires { RecordKind::ExpiringBlob } else { RecordKind::Blob };
+        Self::of_kind(kind, keyspace, key, Cow::Borrowed(stored))
+    }
+
     /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
     /// makes others dead.
     pub(crate) fn of_system(op: Op<'a>, deletes: bool) -> Self {

@@ -5,6 +5,7 @@
 //! is a read that uses up the seeks that a table may cost: it takes the lock of the jobs, and no
 //! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,8 @@ use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
-use crate::state::ReadStates;
+use crate::stale_blobs::StaleBlobs;
+use crate::state::{MemSlot, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::totals::Totals;
@@ -71,6 +73,9 @@ pub(crate) struct Engine {
     /// Values that users have read; jobs and checks read the files themselves.
     pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
+    /// Blobs that are being committed: no entry names them yet. A leaf lock.
+    pub(crate) new_blobs: Mutex<BTreeSet<FileNumber>>,
+    pub(crate) stale_blobs: StaleBlobs,
     /// Where the layout has a hot store.
     pub(crate) hot: Option<Arc<HotStore>>,
     pub(crate) jobs: Jobs,
@@ -121,6 +126,12 @@ impl Engine {
         Some(JobFilter::new(filter, self.catalog.names()))
     }
 
+    /// Whether a commit under way or a MemTable needs the blob in this file, of which no table knows.
+    pub(crate) fn is_blob_held(&self, file: FileNumber) -> bool {
+        let is_in = |slot: &Arc<MemSlot>| slot.is_blob(file);
+        self.new_blobs.lock().contains(&file) || self.state.load().memtables.iter().any(is_in)
+    }
+
     /// Measures `operation` until the timer is dropped, if latencies are measured.
     #[inline]
     pub(crate) fn timer(&self, operation: Operation) -> Timer<'_> {
@@ -157,7 +168,7 @@ impl Engine {
         let stalls = counters.stalls();
         let nanos: u128 = stalls.iter().map(|stall| stall.time.as_nanos()).sum();
         Totals {
-            user_bytes: counters.user_bytes.get(),
+            user_bytes: counters.user_bytes.get() + counters.blob_bytes.get(),
             writes: counters.writes.get(),
             log_written: self.commit.log.written(),
             flush_written: counters.flush_written.get(),
@@ -180,6 +191,7 @@ impl Engine {
             stall_nanos: u64::try_from(nanos).unwrap_or(u64::MAX),
             bytes_punched: counters.bytes_punched.get(),
             files_removed: counters.files_removed.get(),
+            blob_written: counters.blob_written.get(),
         }
     }
 

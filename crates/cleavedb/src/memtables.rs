@@ -60,6 +60,12 @@ pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     rotate_if(engine, |slot| slot.deletes.load(Ordering::Relaxed) >= least)
 }
 
+/// Seals the MemTable for a flush if its blobs are as long as a MemTable may be: blobs that newer
+/// ones have replaced take space until then.
+pub(crate) fn rotate_blobs(engine: &Engine) {
+    rotate_if(engine, |slot| slot.blob_bytes() >= engine.options.memtable() as u64);
+}
+
 /// Seals the MemTable for a flush if its values that expire have expired, since they take space in
 /// the log until then.
 pub(crate) fn rotate_expired(engine: &Engine) -> bool {

@@ -126,6 +126,8 @@ pub(crate) struct Counters {
     pub(crate) collection_written: Counter,
     pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
+    pub(crate) blob_bytes: Counter,
+    pub(crate) blob_written: Counter,
     pub(crate) dead_read: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
     /// Nanoseconds.
@@ -254,6 +256,10 @@ pub struct Metrics {
     pub collection_read: u64,
     /// Bytes written to the manifest.
     pub manifest_written: u64,
+    /// Bytes written to the files of blobs ([`crate::Keyspace::put_reader`]).
+    pub blob_written: u64,
+    /// Bytes of the files of blobs.
+    pub blob_file_bytes: u64,
     /// Flushes done.
     pub flushes: u64,
     /// Compactions that rewrote data.
@@ -415,6 +421,7 @@ impl Metrics {
             + self.compaction_written
             + self.collection_written
             + self.manifest_written
+            + self.blob_written
     }
 
     /// Bytes written to files per byte that users wrote, since the open.

@@ -128,6 +128,10 @@ pub struct Options {
     /// group, and is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is
     /// less; at most a 48th.
     pub long_value_bytes: Option<usize>,
+    /// Length from which on a value that comes from a reader ([`crate::Keyspace::put_reader`]) gets
+    /// a file of its own, in bytes; 1 GiB at most. Default: 4 MiB, since each such file costs a
+    /// sync and an edit of the manifest.
+    pub blob_bytes: u64,
     /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, at which a flush
     /// is one table of useful length; where values stay in the index a 32nd, 24 MiB, so that the
     /// log is needed for a short time and most of it never reaches the device (decision 0021).
@@ -289,6 +293,7 @@ impl Options {
             min_separated: row.min_separated,
             memory_bytes: MEMORY,
             long_value_bytes: None,
+            blob_bytes: 4 << 20,
             memtable_bytes: None,
             memtables_max: row.memtables_max,
             memtable_log_bytes: 256 << 20,

@@ -25,6 +25,7 @@ use crate::latency::Operation;
 use crate::memtables;
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
+use crate::value_reader::FoundValue;
 
 /// Answer of the index for a key.
 pub(crate) enum Answer {
@@ -227,19 +228,61 @@ pub(crate) fn get_encoded(
     snapshot: Option<ReadPoint>,
     heats: Heats,
 ) -> Result<Option<(Bytes, Expiry)>> {
+    let of_record = |state: &ReadState, pointer, version: (&[u8], u64, SeqNo)| match heats {
+        Heats::No => state.segments.read(pointer, version.0, version.2),
+        Heats::Yes => read_record(engine, state, pointer, version),
+    };
+    read_with(engine, encoded_key, (snapshot, heats), |value| value, of_record)
+}
+
+/// The value of `key`, of which a blob is not read yet, and when it expires.
+pub(crate) fn find_value(
+    engine: &Engine,
+    (keyspace, key): (KeyspaceId, &[u8]),
+    snapshot: Option<ReadPoint>,
+) -> Result<Option<(FoundValue, Expiry)>> {
+    if key.len() > KEY_LEN_MAX {
+        return Ok(None);
+    }
+    let _timer = engine.timer(Operation::Get);
+    let of_record = |state: &ReadState, pointer, version: (&[u8], u64, SeqNo)| match state
+        .segments
+        .blob(pointer, version.0, version.2)?
+    {
+        Some(blob) => Ok(FoundValue::Blob(blob)),
+        None => read_record(engine, state, pointer, version).map(FoundValue::Whole),
+    };
+    let encoded_key = EncodedKey::new(keyspace, key);
+    let at = (snapshot, Heats::Yes);
+    read_with(engine, encoded_key.as_bytes(), at, FoundValue::Whole, of_record)
+}
+
+/// The value of a tree key, as `of_value` takes it from the index or the hot store, or `of_record`
+/// from its record, and when it expires.
+#[inline]
+fn read_with<T>(
+    engine: &Engine,
+    encoded_key: &[u8],
+    (snapshot, heats): (Option<ReadPoint>, Heats),
+    of_value: impl Fn(Bytes) -> T,
+    of_record: impl Fn(&ReadState, ValuePointer, (&[u8], u64, SeqNo)) -> Result<T>,
+) -> Result<Option<(T, Expiry)>> {
     let hash = hash64(encoded_key, 0);
     loop {
         let (state, found) = find(engine, encoded_key, hash, snapshot, heats)?;
         let (pointer, seq, expiry) = match found {
             Answer::Absent => return Ok(None),
-            Answer::Inline(value, expiry) => return Ok(Some((value, expiry))),
+            Answer::Inline(value, expiry) => return Ok(Some((of_value(value), expiry))),
             Answer::Record(pointer, seq, expiry) => (pointer, seq, expiry),
-            Answer::Operand => return merged::get(engine, encoded_key, hash, snapshot),
+            Answer::Operand => {
+                let merged = merged::get(engine, encoded_key, hash, snapshot)?;
+                return Ok(merged.map(|(value, expiry)| (of_value(value), expiry)));
+            }
             // A flush is changing what is hot.
             Answer::Hot => continue,
         };
         if let Some(value) = cached(engine, encoded_key, hash, seq) {
-            return Ok(Some((value, expiry)));
+            return Ok(Some((of_value(value), expiry)));
         }
         // The MemTable is shared by all read states since it was begun, so its youngest entries
         // may point into a log file that this read state does not know yet.
@@ -253,14 +296,11 @@ pub(crate) fn get_encoded(
         let mut maps = KeyDirectoryReader::default();
         let version = (encoded_key, hash, seq);
         let value = state.resolve(pointer, encoded_key, seq, &mut maps).and_then(|pointer| {
-            if heats == Heats::No {
-                return state.segments.read(pointer, encoded_key, seq);
-            }
             // A value that expires does not become hot.
-            if expiry.is_never() {
+            if heats == Heats::Yes && expiry.is_never() {
                 found_cold(engine, encoded_key, (pointer, seq));
             }
-            read_record(engine, &state, pointer, version)
+            of_record(&state, pointer, version)
         });
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);

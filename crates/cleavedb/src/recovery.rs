@@ -385,7 +385,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
             // Those of volumes are not listed; here they were left by mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
-            FileKind::Log | FileKind::Segment | FileKind::Group => {
+            FileKind::Log | FileKind::Segment | FileKind::Group | FileKind::Blob => {
                 live.value_files.kind_of(number) == Some(name.kind())
             }
             FileKind::Table => live.version.tables().any(|(_, table)| table.number() == number),

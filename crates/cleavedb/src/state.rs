@@ -1,13 +1,16 @@
 //! The read state: MemTables, index version and segments, swapped atomically.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, RangeTombstones, Version};
+use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::KeyDirectoryReader;
@@ -35,6 +38,8 @@ pub(crate) struct MemSlot {
     pub(crate) long_bytes: AtomicU64,
     /// The log file of the newest of its long values; 0 if it has none.
     long_in: AtomicU64,
+    /// The files of its blobs, each with the length of the blob.
+    blobs: Mutex<BTreeMap<FileNumber, u64>>,
     sealed: OnceLock<Sealed>,
     /// The log, set once the content is durable elsewhere.
     flushed: OnceLock<Arc<Log>>,
@@ -83,6 +88,7 @@ impl MemSlot {
             last_expiry: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
+            blobs: Mutex::default(),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),
         }
@@ -122,6 +128,26 @@ impl MemSlot {
     /// Whether its newest long value lies in this log file.
     pub(crate) fn is_long_in(&self, file: FileNumber) -> bool {
         self.long_in.load(Ordering::Acquire) == file.0
+    }
+
+    /// Records that it has the entry of a blob with this pointer.
+    pub(crate) fn has_blob(&self, pointer: ValuePointer) {
+        self.blobs.lock().insert(pointer.file, blob_len(pointer).unwrap_or_default());
+    }
+
+    /// The files of its blobs, each with the length of the blob.
+    pub(crate) fn blobs(&self) -> BTreeMap<FileNumber, u64> {
+        self.blobs.lock().clone()
+    }
+
+    /// Whether it has the entry of the blob in this file.
+    pub(crate) fn is_blob(&self, file: FileNumber) -> bool {
+        self.blobs.lock().contains_key(&file)
+    }
+
+    /// Bytes of its blobs.
+    pub(crate) fn blob_bytes(&self) -> u64 {
+        self.blobs.lock().values().sum()
     }
 
     /// Ends the slot: nothing more is reserved for it, though commits may still be inserting.

@@ -44,6 +44,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         collection_written: now.collection_written,
         collection_read: counters.collection_read.get(),
         manifest_written,
+        blob_written: now.blob_written,
+        blob_file_bytes: live.value_files.blob_bytes(),
         flushes: now.flushes,
         compactions: now.compactions,
         compaction_moves: counters.compaction_moves.get(),
@@ -71,7 +73,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         latencies: latencies(engine, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(engine, &live),
-        live_bytes: live.owned(),
+        live_bytes: live.owned() + blobs_alive(&live),
         hidden_bytes: live.unexposed,
         values_allowed: victims::space_goal(engine, &live).allowed(live.estimated_live()),
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
@@ -211,6 +213,12 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
     })
 }
 
+/// Bytes of blobs that tables point to, besides what entries own of them.
+fn blobs_alive(live: &LiveFiles) -> u64 {
+    let alive = live.value_files.blobs().filter(|(_, facts)| facts.live > 0);
+    alive.map(|(_, facts)| facts.len.unwrap_or_default().saturating_sub(facts.live)).sum()
+}
+
 fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
     live.value_files
         .iter()
@@ -220,7 +228,11 @@ fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
                 Some(whole) => whole.len,
                 None => Some(extents(live, number).map(Extent::len).sum()),
             },
-            live: facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
+            live: match facts.kind {
+                // What entries own of a blob is its end; without that it is not read.
+                FileKind::Blob if facts.live > 0 => facts.len.unwrap_or_default(),
+                _ => facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
+            },
         })
         .collect()
 }

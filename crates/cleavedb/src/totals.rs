@@ -71,6 +71,8 @@ totals! {
     bytes_punched,
     /// Files removed.
     files_removed,
+    /// Bytes written to the files of blobs.
+    blob_written,
 }
 
 impl Totals {
@@ -81,6 +83,7 @@ impl Totals {
             + self.compaction_written
             + self.collection_written
             + self.manifest_written
+            + self.blob_written
     }
 
     /// Bytes written to files per byte that users wrote; 0 if they wrote none.

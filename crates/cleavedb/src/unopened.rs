@@ -85,7 +85,7 @@ impl Unopened {
         }
         let mut ids: BTreeMap<u64, usize> = BTreeMap::new();
         let mut count = |header: FileHeader| *ids.entry(header.database_id).or_default() += 1;
-        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+        for kind in FileKind::VALUES {
             for name in self.names(kind)? {
                 let header = self.open(&name).ok().and_then(|file| proven_header(&*file));
                 header

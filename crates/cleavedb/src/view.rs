@@ -17,6 +17,7 @@ use crate::range::Range;
 use crate::read;
 use crate::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 use crate::time;
+use crate::value_reader::ValueReader;
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
 /// what it sees until the last clone is dropped, or until [`crate::Db::close_now`].
@@ -110,6 +111,24 @@ impl Snapshot {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let found = read::contains(&self.engine, self.key(&key), Some(self.at()?));
         self.answer(found)
+    }
+
+    /// A reader of the value that `key` had: see [`crate::Keyspace::get_reader`].
+    pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
+        Ok(self.answer(found)?.map(ValueReader::new))
+    }
+
+    /// A part of the value that `key` had: see [`crate::Keyspace::get_range`].
+    pub fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<Bytes>> {
+        let range = offset..offset.saturating_add(len as u64);
+        let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
+        self.answer(found.and_then(|found| found.map(|(value, _)| value.range(range)).transpose()))
     }
 
     /// The values that `keys` had, in their order.

@@ -431,6 +431,14 @@ fn compressed_keyspaces(seed: u64) -> Result<(), String> {
     compressed::dictionaries_stay(&setups[seed as usize % setups.len()], seed)
 }
 
+/// Puts from readers among other operations, with jobs.
+fn model_with_blobs(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = designs[seed as usize % designs.len()].clone().with_blobs();
+    let profile = Profile { ttls: 10, batches: 5, ..Profile::model() };
+    model_of_ops(&[setup], &Generator::new(seed, profile).take(150))
+}
+
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     expiry::space_comes_back(&designs[seed as usize % designs.len()])
@@ -741,6 +749,10 @@ caught! {
     a_dictionary_that_is_not_stored: DictionaryNotStored by compressed_keyspaces;
     a_dictionary_with_the_number_of_another: DictionaryNumberReused by compressed_keyspaces;
     a_dictionary_that_outlives_its_keyspace: DictionaryKeptByDrop by compressed_keyspaces;
+    a_blob_that_no_edit_names: BlobNotNamed by model_with_blobs;
+    a_blob_taken_for_a_value_of_the_log: BlobTakenForValue by model_with_blobs;
+    a_blob_that_is_dropped_before_its_flush: BlobDroppedEarly by model_with_blobs;
+    a_blob_without_a_group_tombstone: BlobWithoutTombstone by model_with_blobs;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;

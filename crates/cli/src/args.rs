@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cleavedb_units as units;
 
 use crate::durability::DurabilityName;
 use crate::expiry::{self, TtlOrNever};
@@ -65,15 +66,30 @@ pub struct Arguments {
     pub command: Command,
 }
 
+/// A part of a value.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct PartArgs {
+    /// Bytes of the value to leave out at its front
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub offset: Option<u64>,
+    /// Most bytes to print
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub length: Option<u64>,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the value of a key
     ///
-    /// Standard output gets only the value; on a terminal a line end is added.
+    /// Standard output gets only the value; on a terminal a line end is added. A value that was put
+    /// from a file or from standard input, and is long, is read piece by piece.
     Get {
         /// The key
         key: OsString,
+        /// Which part of the value
+        #[command(flatten)]
+        part: PartArgs,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -84,6 +100,10 @@ pub enum Command {
         key: OsString,
         /// The value; `-`, or nothing, to read it from standard input
         value: Option<OsString>,
+        /// Read the value from this file. As from standard input, a value of 4 MiB and more
+        /// (option blob_bytes) goes to a file of its own in the database, piece by piece
+        #[arg(long, value_name = "FILE", conflicts_with = "value")]
+        file: Option<PathBuf>,
         /// Until when it is there: 90s, 15m, 12h, 7days from now on [default: for good, or as the
         /// keyspace says]
         #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]

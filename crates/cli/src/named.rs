@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 48] = [
+const OPTIONS: [(&str, &str, Set); 49] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -73,6 +73,7 @@ const OPTIONS: [(&str, &str, Set); 48] = [
     ("accept_lost_window", "true or false", |o, v| put(&mut o.accept_lost_window, truth(v))),
     ("memory_bytes", BYTES, |o, v| put(&mut o.memory_bytes, size(v))),
     ("long_value_bytes", BYTES, |o, v| put(&mut o.long_value_bytes, size(v).map(Some))),
+    ("blob_bytes", BYTES, |o, v| put(&mut o.blob_bytes, units::parse(v))),
     ("memtable_bytes", BYTES, |o, v| put(&mut o.memtable_bytes, size(v).map(Some))),
     ("memtables_max", "a number", |o, v| put(&mut o.memtables_max, number(v))),
     ("memtable_log_bytes", BYTES, |o, v| put(&mut o.memtable_log_bytes, units::parse(v))),

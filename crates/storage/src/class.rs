@@ -23,11 +23,13 @@ pub enum FileClass {
     Survivors,
     /// Group files with hot segments: values of keys that are used often.
     Hot,
+    /// Blobs: values that have a file of their own.
+    Blobs,
 }
 
 impl FileClass {
     /// All classes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Log,
         Self::Level0,
         Self::Levels,
@@ -35,6 +37,7 @@ impl FileClass {
         Self::Groups,
         Self::Survivors,
         Self::Hot,
+        Self::Blobs,
     ];
 
     /// The name on the command line and in the data.
@@ -47,6 +50,7 @@ impl FileClass {
             Self::Groups => "groups",
             Self::Survivors => "survivors",
             Self::Hot => "hot",
+            Self::Blobs => "blobs",
         }
     }
 
@@ -67,6 +71,7 @@ impl FileClass {
             Self::Level0 | Self::Levels => FileKind::Table,
             Self::Segments => FileKind::Segment,
             Self::Groups | Self::Survivors | Self::Hot => FileKind::Group,
+            Self::Blobs => FileKind::Blob,
         }
     }
 }

@@ -15,6 +15,8 @@ pub enum FileKind {
     Segment,
     /// `000001.grp`: values of groups, in extents.
     Group,
+    /// `000001.blob`: one value, in pieces.
+    Blob,
     /// `000001.tbl`: a sorted table of the index.
     Table,
     /// `000001.manifest`: the log of edits, the one commit point for the set of live files.
@@ -40,7 +42,7 @@ pub enum FileKind {
 impl FileKind {
     /// Whether jobs write such files, to hold keys or values.
     pub fn is_data(self) -> bool {
-        matches!(self, Self::Table | Self::Segment | Self::Group)
+        matches!(self, Self::Table | Self::Segment | Self::Group | Self::Blob)
     }
 
     fn suffix(self) -> Option<&'static str> {
@@ -48,6 +50,7 @@ impl FileKind {
             Self::Log => Some("log"),
             Self::Segment => Some("seg"),
             Self::Group => Some("grp"),
+            Self::Blob => Some("blob"),
             Self::Table => Some("tbl"),
             Self::Manifest => Some("manifest"),
             Self::Current
@@ -71,7 +74,9 @@ impl FileKind {
             Self::Volume => Some("volume"),
             Self::VolumeNew => Some("volume.new"),
             Self::Backup => Some("backup"),
-            Self::Log | Self::Segment | Self::Group | Self::Table | Self::Manifest => None,
+            Self::Log | Self::Segment | Self::Group | Self::Blob | Self::Table | Self::Manifest => {
+                None
+            }
         }
     }
 
@@ -81,10 +86,14 @@ impl FileKind {
         self == Self::Group
     }
 
-    const ALL: [Self; 13] = [
+    /// The kinds of files with values of users.
+    pub const VALUES: [Self; 4] = [Self::Log, Self::Segment, Self::Group, Self::Blob];
+
+    const ALL: [Self; 14] = [
         Self::Log,
         Self::Segment,
         Self::Group,
+        Self::Blob,
         Self::Table,
         Self::Manifest,
         Self::Current,

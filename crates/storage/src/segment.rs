@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cleavedb_base::checksum::check32;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, Header, Record};
+use cleavedb_base::record::{FileIdentity, Header, Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
@@ -126,7 +126,7 @@ impl Segment {
     }
 
     #[cold]
-    fn damaged(&self, offset: u64, what: &str) -> Error {
+    pub(crate) fn damaged(&self, offset: u64, what: &str) -> Error {
         Error::corruption(what).with("file", self.name).with("offset", offset)
     }
 
@@ -190,7 +190,9 @@ impl Segment {
     ) -> Result<Record<'a>> {
         let record = record.map_err(|e| self.damaged(pointer.offset, e.message()))?;
         let header = &record.header;
-        let same = record.key == key && header.seq == seq && header.keyspace == keyspace;
+        // The file of a blob is written before its commit has a sequence number. It has one value.
+        let same_seq = header.seq == seq || header.kind == RecordKind::BlobEnd;
+        let same = record.key == key && same_seq && header.keyspace == keyspace;
         if !same || header.record_len() != pointer.len as usize {
             return Err(self.damaged(pointer.offset, "a pointer leads to another key's record"));
         }

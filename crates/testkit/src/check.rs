@@ -144,7 +144,7 @@ pub fn check_files(db: &Db, disks: &Disks) -> Checked {
     if found != tables {
         return Err(format!("{found} tables are in the directory, {tables} in the index"));
     }
-    let found = count(&[FileKind::Log, FileKind::Segment, FileKind::Group]);
+    let found = count(&FileKind::VALUES);
     let known = metrics.value_files.len() + metrics.retained_log_files;
     if found != known {
         return Err(format!("{found} value files are in the directory, {known} in the ledger"));

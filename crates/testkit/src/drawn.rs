@@ -72,6 +72,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         min_separated,
         memory_bytes: size(rng, 48 << 20, 5) as usize + record_cache_bytes,
         long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
+        blob_bytes: [1, 300, 4 << 10][rng.index(3)],
         memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
         memtables_max: 1 + rng.index(3),
         memtable_log_bytes: size(rng, 32 << 10, 4),

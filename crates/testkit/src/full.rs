@@ -172,7 +172,9 @@ fn reserve(sim: &Sim) -> Checked<u64> {
 
 /// Tables, segments and groups on a disk: an open removes unknown ones.
 fn data_files(sim: &Sim) -> Checked<Vec<String>> {
-    let data = |kind| matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group);
+    let data = |kind| {
+        matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group | FileKind::Blob)
+    };
     let files = sim.list().map_err(|e| e.to_string())?.into_iter().map(|(name, _)| name);
     Ok(files.filter(|name| data(name.kind())).map(|name| name.to_string()).collect())
 }

@@ -1,5 +1,5 @@
 //! Golden stores: small databases as a release has written them, one of each preset after a close
-//! and one after a kill, which later releases must read. Each is an archive with what it holds.
+//! and one after a kill, and two with blobs, which later releases must read. Each is an archive with what it holds.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -36,16 +36,24 @@ pub enum Left {
     Closed,
     /// Its process was killed.
     Killed,
+    /// The same, and it has blobs.
+    KilledWithBlobs,
 }
 
 /// A store of this release: its preset, and how it was left.
 pub fn all() -> impl Iterator<Item = (Preset, Left)> {
-    Preset::ALL.into_iter().flat_map(|preset| [(preset, Left::Closed), (preset, Left::Killed)])
+    let all = [Left::Closed, Left::Killed].map(|left| Preset::ALL.map(|preset| (preset, left)));
+    let blobs = [Preset::HashKv, Preset::WiscKey].map(|preset| (preset, Left::KilledWithBlobs));
+    all.into_iter().flatten().chain(blobs)
 }
 
 /// The file of a store of this release, in the directory of all golden stores.
 pub fn file_of(golden: &Path, preset: Preset, left: Left) -> PathBuf {
-    let left = if left == Left::Closed { "closed" } else { "killed" };
+    let left = match left {
+        Left::Closed => "closed",
+        Left::Killed => "killed",
+        Left::KilledWithBlobs => "blobs",
+    };
     golden.join(CURRENT).join(format!("{}-{left}.tar.zst", preset.name()))
 }
 
@@ -198,6 +206,22 @@ fn fill(db: &Db) -> cleavedb::Result<()> {
     Ok(())
 }
 
+/// Adds blobs: in tables, in the log alone, replaced, and expiring.
+fn add_blobs(db: &Db) -> cleavedb::Result<()> {
+    let blob = |seed: u8, len: usize| [seed; 37].into_iter().chain(0..=seed).cycle().take(len);
+    let put = |key: &str, seed, len| db.put_reader(key, &blob(seed, len).collect::<Vec<u8>>()[..]);
+    for (seed, key) in (1..).zip(["blob1", "blob2", "key0005", "key0009"]) {
+        put(key, seed, 20_000 * usize::from(seed))?;
+    }
+    db.flush()?;
+    put("blob1", 11, 131_072)?;
+    put("blob5", 12, 1)?;
+    db.put("blob2", "short again")?;
+    let later = Duration::from_secs(1_000_000_000);
+    db.put_reader_with_ttl("blob6", &blob(13, 70_000).collect::<Vec<u8>>()[..], later)?;
+    Ok(())
+}
+
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
@@ -209,15 +233,19 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 pub fn write(archive: &Path, preset: Preset, left: Left) -> io::Result<()> {
     let dir = tempfile::tempdir()?;
     let (store, copy) = (dir.path().join("store"), dir.path().join("copy"));
-    let db = Db::open(&store, options(preset)).map_err(failed)?;
+    let options = Options { blob_bytes: 1, ..options(preset) };
+    let db = Db::open(&store, options).map_err(failed)?;
     fill(&db).map_err(failed)?;
+    if left == Left::KilledWithBlobs {
+        add_blobs(&db).map_err(failed)?;
+    }
     let content = content(&db).map_err(failed)?;
     let store = match left {
         Left::Closed => {
             db.close().map_err(failed)?;
             store
         }
-        Left::Killed => {
+        Left::Killed | Left::KilledWithBlobs => {
             fs::create_dir(&copy)?;
             for entry in fs::read_dir(&store)? {
                 let entry = entry?;

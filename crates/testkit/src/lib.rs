@@ -18,6 +18,7 @@ pub mod disks;
 pub mod read;
 pub mod full;
 pub mod brim;
+pub mod blobs;
 pub mod walk;
 pub mod session;
 pub mod secondary;

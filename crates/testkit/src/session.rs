@@ -8,6 +8,7 @@ use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
 use cleavedb_storage::Storage;
 
+use crate::blobs;
 use crate::disks::{Disks, volume_of};
 use crate::op::{Op, Scan, Write, short};
 use crate::read::{Checked, collect, compare, compare_value, everything};
@@ -62,8 +63,13 @@ pub fn open_secondary(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
     Db::open_secondary_beside(storages[0].clone(), volume, setup.options.clone())
 }
 
-/// Commits a batch; a single write uses the plain call.
+/// Commits a batch; a single write uses the plain call, and some puts come from a reader.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
+    if let [write] = writes
+        && let Some(stored) = blobs::put(db, write, durability)
+    {
+        return stored;
+    }
     if let [write] = writes
         && write.ttl.is_none()
     {

@@ -55,6 +55,9 @@ pub fn tiny(preset: Preset) -> Options {
     }
 }
 
+/// Least length of a blob where there are some.
+const BLOB_BYTES: u64 = 200;
+
 /// The time at which a test begins, in milliseconds.
 const NOON: u64 = 1_000_000;
 
@@ -199,6 +202,14 @@ impl Setup {
         setup
     }
 
+    /// The same with values from readers of 200 bytes and more in files of their own.
+    #[must_use]
+    pub fn with_blobs(mut self) -> Self {
+        self.name = format!("{self}, blobs");
+        self.options.blob_bytes = BLOB_BYTES;
+        self
+    }
+
     /// The same with a cache of records that is so small that it evicts some, and refuses others as
     /// too long.
     #[must_use]
@@ -290,7 +301,8 @@ impl Setup {
                 let base = Self::tiny(preset, window_survives);
                 let changes: [Change; 3] = [
                     ("tiny", |_| {}),
-                    ("small tables, lz4", |o| {
+                    ("small tables, lz4, blobs", |o| {
+                        o.blob_bytes = BLOB_BYTES;
                         (o.block_bytes, o.compression) = (256, Compression::Lz4);
                         o.value_compression = ValueCompression::Lz4;
                         (o.level0_bytes, o.level1_bytes) = (4 << 10, 4 << 10);
@@ -344,18 +356,18 @@ impl Setup {
             setup.options.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
-        all.extend([true, false].map(Self::tagged));
-        all.extend([true, false].map(Self::hash_by_index));
+        all.extend([Self::tagged(true), Self::tagged(false).with_blobs()]);
+        all.extend([Self::hash_by_index(true), Self::hash_by_index(false).with_blobs()]);
         for preset in [Preset::Lsm, Preset::Ohdb] {
             all.extend([true, false].map(|window| Self::long_values(preset, window)));
         }
         all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
         for preset in [Preset::HashKv, Preset::KtStore] {
-            all.extend([true, false].map(|window| Self::soft(preset, window)));
+            all.extend([Self::soft(preset, true).with_blobs(), Self::soft(preset, false)]);
         }
         all.push(Self::crowded_hot_store());
         for relocation in [Relocation::WriteBack, Relocation::Soft] {
-            all.extend([true, false].map(|window| Self::hot(relocation, window)));
+            all.extend([Self::hot(relocation, true).with_blobs(), Self::hot(relocation, false)]);
         }
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();

@@ -30,5 +30,5 @@ pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, 
 pub use owned_record::OwnedRecord;
 pub use partition::{GroupId, Partition};
 pub use record_cache::{RecordCache, RecordCacheStats, RecordMemory};
-pub use set::SegmentSet;
+pub use set::{Blob, SegmentSet};
 pub use value_files::{RetainedFile, ValueFileEdit, ValueFileMeta, ValueFiles};

@@ -32,6 +32,11 @@ impl OwnedRecord {
         Ok(record)
     }
 
+    /// A blob behind the header and the key of its end.
+    pub(crate) fn of_blob(bytes: Bytes, header: &Header) -> Self {
+        Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len: 0 }
+    }
+
     /// The same bytes with the value decompressed; header and checksums are those of the record as
     /// it is stored.
     #[cold]

@@ -1,12 +1,14 @@
 //! The segments that one read state can reach, and reading values by pointer.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::record::{Header, Record};
-use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::limits::VALUE_LEN_MAX;
+use cleavedb_base::record::{Header, Record, RecordKind};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::BufferPin;
 use cleavedb_storage::segment::{FarRecord, Segment, is_far};
@@ -246,6 +248,10 @@ impl SegmentSet {
     /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its
     /// value; that of a far record is not held whole in memory, unless it is compressed.
     pub fn check(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<u64> {
+        if let Some(blob) = self.blob(pointer, encoded_key, seq)? {
+            blob.read(0..blob.len, |_| Ok(()))?;
+            return Ok(blob.len);
+        }
         if !is_far(pointer) {
             return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);
         }
@@ -307,7 +313,68 @@ impl SegmentSet {
     /// The record of this header in `bytes`, which were read at `pointer` and verified.
     #[inline]
     fn own(&self, bytes: Bytes, pointer: ValuePointer, header: &Header) -> Result<OwnedRecord> {
+        if header.kind == RecordKind::BlobEnd {
+            return self.whole_blob(&bytes, pointer);
+        }
         OwnedRecord::new(bytes, header, &self.dictionaries)
             .map_err(|e| e.with("file", pointer.file).with("offset", pointer.offset))
+    }
+
+    /// The blob of (`encoded_key`, `seq`) that ends at `pointer`, if a blob is there.
+    pub fn blob(
+        &self,
+        pointer: ValuePointer,
+        encoded_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Option<Blob>> {
+        let segment = self.find(pointer)?;
+        if segment.name().kind() != FileKind::Blob {
+            return Ok(None);
+        }
+        let bytes = self.bytes(pointer)?;
+        let end = self.verified(&bytes, pointer, encoded_key, seq)?;
+        let len = segment.blob_of(&end, pointer)?;
+        Ok(Some(Blob { segment: segment.clone(), len }))
+    }
+
+    /// The blob whose end `bytes` are, which were read at `pointer` and verified, as a record.
+    #[cold]
+    fn whole_blob(&self, bytes: &[u8], pointer: ValuePointer) -> Result<OwnedRecord> {
+        let segment = self.find(pointer)?;
+        let end = Record::parse_own(bytes, segment.identity(), pointer.offset)?;
+        let len = segment.blob_of(&end, pointer)?;
+        if len > VALUE_LEN_MAX as u64 {
+            let what = "a value of more than 1 GiB is not read as a whole; use get_reader or \
+                        get_range";
+            return Err(Error::new(ErrorKind::InvalidArgument, what).with("len", len));
+        }
+        let front = bytes.len() - end.value.len();
+        let mut whole = Vec::with_capacity(front + len as usize);
+        whole.extend_from_slice(&bytes[..front]);
+        segment.read_blob(len, 0..len, |piece| {
+            whole.extend_from_slice(piece);
+            Ok(())
+        })?;
+        Ok(OwnedRecord::of_blob(whole.into(), &end.header))
+    }
+}
+
+/// A value that has a file of its own. While it is held, the file stays.
+#[derive(Clone)]
+pub struct Blob {
+    segment: Arc<Segment>,
+    /// Its length, in bytes.
+    pub len: u64,
+}
+
+impl Blob {
+    /// Passes the bytes of a `range` to `visit`, in pieces that were verified.
+    pub fn read(&self, range: Range<u64>, visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.segment.read_blob(self.len, range, visit)
+    }
+
+    /// Announces that a `range` will be read soon.
+    pub fn will_need(&self, range: Range<u64>) {
+        self.segment.will_need_blob(self.len, range);
     }
 }

@@ -1,4 +1,4 @@
-//! The length and live bytes of every log file and segment: exact, and part of the manifest.
+//! The length and live bytes of every value file: exact, and part of the manifest.
 //!
 //! *Live* bytes of a file are the lengths of the records that index entries in tables own. They
 //! grow when a flush or a collection publishes pointers and shrink when a compaction drops them, in
@@ -15,9 +15,10 @@ use cleavedb_storage::log::FileHeader;
 /// Facts about one log file or segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueFileMeta {
-    /// Log, segment or group file.
+    /// Log, segment, group file or blob.
     pub kind: FileKind,
-    /// Log position of its first byte; 0 for segments and for logs that are not sealed.
+    /// Log position of its first byte; 0 for logs that are not sealed and for other files, but for
+    /// blobs the hash of their tree key.
     pub base: u64,
     /// Bytes up to the end of its last record, once the file is complete.
     pub len: Option<u64>,
@@ -59,6 +60,7 @@ impl ValueFileEdit {
                 out.push(match kind {
                     FileKind::Segment => 1,
                     FileKind::Group => 2,
+                    FileKind::Blob => 3,
                     _ => 0,
                 });
             }
@@ -102,6 +104,7 @@ impl ValueFileEdit {
                 0 => Self::Add(number, FileKind::Log),
                 1 => Self::Add(number, FileKind::Segment),
                 2 => Self::Add(number, FileKind::Group),
+                3 => Self::Add(number, FileKind::Blob),
                 kind => return Err(unknown("file kind", kind)),
             },
             2 => Self::Seal(number, cursor.varint()?, cursor.varint()?),
@@ -283,12 +286,22 @@ impl ValueFiles {
         self.iter().filter(|(_, meta)| meta.kind == FileKind::Group)
     }
 
-    /// Log files and segments, oldest first: each is collected, and dropped, as a whole.
+    /// Blobs, oldest first: each is dropped as a whole, and never collected.
+    pub fn blobs(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
+        self.iter().filter(|(_, meta)| meta.kind == FileKind::Blob)
+    }
+
+    /// Bytes of blobs.
+    pub fn blob_bytes(&self) -> u64 {
+        self.blobs().filter_map(|(_, meta)| meta.len).sum()
+    }
+
+    /// Files that are dropped as a whole, oldest first: all but group files.
     pub fn whole(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
         self.iter().filter(|(_, meta)| meta.is_whole())
     }
 
-    /// A log file or segment.
+    /// A log file, segment or blob.
     pub fn get_whole(&self, number: FileNumber) -> Option<&ValueFileMeta> {
         self.get(number).filter(|meta| meta.is_whole())
     }
@@ -300,7 +313,7 @@ impl ValueFiles {
         upto: FileNumber,
     ) -> impl Iterator<Item = (FileNumber, &ValueFileMeta, u64)> {
         let free = move |number, meta: &ValueFileMeta| {
-            meta.kind == FileKind::Segment || meta.is_whole() && number < upto
+            meta.kind == FileKind::Segment || meta.is_log() && number < upto
         };
         let sealed = self.iter().filter_map(|(number, meta)| Some((number, meta, meta.len?)));
         sealed.filter(move |(number, meta, _)| free(*number, meta))
@@ -330,7 +343,7 @@ impl ValueFileMeta {
         self.kind == FileKind::Log
     }
 
-    /// Whether the file is collected and dropped as a whole; of group files extents are.
+    /// Whether the file is dropped as a whole; of group files extents are.
     fn is_whole(&self) -> bool {
         self.kind != FileKind::Group
     }

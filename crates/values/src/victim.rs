@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
 use crate::value_files::{ValueFileMeta, ValueFiles};
@@ -125,7 +126,8 @@ pub fn out_of_reach(
 ) -> (u64, u64) {
     let reached: BTreeSet<FileNumber> =
         value_files.collectable(upto).map(|(number, ..)| number).filter(|n| sound(*n)).collect();
-    let files = value_files.whole().filter(|(number, _)| !reached.contains(number));
+    let files = value_files.whole().filter(|(_, meta)| meta.kind != FileKind::Blob);
+    let files = files.filter(|(number, _)| !reached.contains(number));
     files.fold((0, 0), |(bytes, live), (_, meta)| {
         let Some(len) = meta.len else { return (bytes, live) };
         let len = len.saturating_sub(FileHeader::RECORD_LEN as u64);
@@ -134,16 +136,15 @@ pub fn out_of_reach(
 }
 
 /// Files without live records, which can be removed without reading them. See [`oldest_first`] for
-/// `upto`.
+/// `upto`; a blob may belong to an entry that is not in a table yet.
 pub fn dead_files(value_files: &ValueFiles, upto: FileNumber) -> Vec<FileNumber> {
-    let dead = value_files.collectable(upto).filter(|(_, meta, _)| meta.live == 0);
-    dead.map(|(number, ..)| number).collect()
+    let collectable = value_files.collectable(upto).map(|(number, meta, _)| (number, meta));
+    let all = collectable.chain(value_files.blobs());
+    all.filter(|(_, meta)| meta.live == 0).map(|(number, _)| number).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use cleavedb_storage::FileKind;
-
     use super::*;
     use crate::value_files::ValueFileEdit;
 

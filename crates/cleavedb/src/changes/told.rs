@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{Error, ErrorKind, Expiry, KeyspaceId, Result, StoredOperand};
+use cleavedb_base::{Error, ErrorKind, Expiry, KeyspaceId, Result, StoredOperand, ValuePointer};
+use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::LoggedOp;
 use cleavedb_values::{Dictionaries, compression};
 
@@ -61,6 +62,16 @@ pub enum ChangeKind {
         /// Its value, whole, however the database keeps it.
         value: Bytes,
         /// When it expires, if it does. Expiry itself is no change.
+        expires: Option<SystemTime>,
+    },
+    /// A key gets a blob ([`crate::Keyspace::put_reader`]), which is not told: a reader takes what
+    /// [`crate::Keyspace::get_reader`] finds, which may be a later value.
+    PutBlob {
+        /// The key.
+        key: Bytes,
+        /// Length of the blob, in bytes.
+        len: u64,
+        /// When it expires, if it does.
         expires: Option<SystemTime>,
     },
     /// A key is deleted; also a put whose time to live was over at once.
@@ -164,6 +175,11 @@ fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
         RecordKind::Operand => {
             let StoredOperand { operator, operand } = StoredOperand::decode(&value)?;
             ChangeKind::Merge { key, operand: Operand::new(operator, operand) }
+        }
+        kind if kind.is_blob() => {
+            let (expiry, pointer) = Expiry::split(kind.expires(), &value)?;
+            let len = blob_len(ValuePointer::decode(pointer)?).unwrap_or_default();
+            ChangeKind::PutBlob { key, len, expires: time::expires_at(expiry) }
         }
         kind => {
             let (expiry, rest) = Expiry::split(kind.expires(), &value)?;

@@ -8,6 +8,7 @@ mod merging;
 mod compression;
 mod ranges;
 mod loads;
+mod blobs;
 
 use std::cell::Cell;
 use std::ops::Deref;

@@ -3,10 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use cleavedb_base::Expiry;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{Header, RecordKind};
+use cleavedb_base::{Expiry, ValuePointer};
+use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::FileHeader;
+use cleavedb_storage::{FileKind, Name};
 
 use super::line::{DumpFact, Facts, Out, key_facts};
 
@@ -20,12 +22,16 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::ExpiringInline => "put expiring",
         RecordKind::ExpiringSeparated => "put separated expiring",
         RecordKind::Operand => "merge",
+        RecordKind::Blob => "put blob",
+        RecordKind::ExpiringBlob => "put blob expiring",
         RecordKind::SyncMarker => "mark",
         RecordKind::FileHeader => "file header",
         RecordKind::Edit => "edit",
         RecordKind::Filter => "filter",
         RecordKind::KeyDirectory => "key directory",
         RecordKind::KeyBlock => "key block",
+        RecordKind::BlobPiece => "piece",
+        RecordKind::BlobEnd => "end of blob",
     }
 }
 
@@ -51,6 +57,11 @@ pub(super) fn operation<'a>(
         facts.push(("value_len", (header.stored_value_len() as u64).into()));
         if header.compressed {
             facts.push(("compressed", "yes".into()));
+        }
+        let blob = header.kind.is_blob().then(|| ValuePointer::decode(value).ok()).flatten();
+        if let Some(pointer) = blob {
+            facts.push(("file", Name::numbered(FileKind::Blob, pointer.file).to_string().into()));
+            facts.push(("blob_len", blob_len(pointer).unwrap_or_default().into()));
         }
         if out.values {
             facts.push(("value", DumpFact::Value(value)));

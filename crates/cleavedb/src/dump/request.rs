@@ -13,7 +13,7 @@ pub enum DumpKind {
     Log,
     /// Tables of the index: properties, filter, blocks, entries.
     Table,
-    /// Segments and group files: the records, filters, key blocks and key directories.
+    /// Segments, group files and blobs: the records, filters, key blocks and key directories.
     Values,
 }
 
@@ -24,7 +24,7 @@ impl DumpKind {
             &[FileKind::Manifest],
             &[FileKind::Log],
             &[FileKind::Table],
-            &[FileKind::Segment, FileKind::Group],
+            &[FileKind::Segment, FileKind::Group, FileKind::Blob],
         ];
         FILES[self as usize]
     }

@@ -235,10 +235,16 @@ impl<'e> Job<'e> for Compact<'e> {
 /// it. Returns whether there was one.
 pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     let is_full = reserve::is_full(engine);
-    let mut lacks_room = false;
+    let (mut lacks_room, mut for_blobs) = (false, false);
     let options = sizes::compaction_options(engine);
+    let live = || engine.manifest.lock().live().clone();
+    let blobs_are_due = engine.stale_blobs.are_due(live, &engine.options);
     let compacted = compact(engine, Begin::Open, &options, |version, constraints| {
-        let picked = pick(version, &options, constraints)?;
+        let picked = pick(version, &options, constraints).or_else(|| {
+            for_blobs = blobs_are_due;
+            let pick = || engine.stale_blobs.pick(version, &options, constraints);
+            blobs_are_due.then(pick).flatten()
+        })?;
         let room = room_to_compact(engine);
         if picked.bytes_written_max() <= room {
             return Some(picked);
@@ -247,6 +253,9 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
         lacks_room = piece.is_none();
         piece
     });
+    if let (Ok(Some(tables)), true) = (&compacted, for_blobs) {
+        engine.stale_blobs.written(tables);
+    }
     if matches!(compacted, Ok(None)) {
         // The end of a snapshot may have made one needless.
         range_tombstones::forget(engine);

@@ -4,7 +4,7 @@
 //! into it; then the tables are synced; then the directory; then one edit publishes the run, the
 //! live bytes and the replay head. If no pointer leads into the log, only the run must be durable:
 //! log files below the head are dropped without a sync (decision 0011), except those that hold a
-//! long value.
+//! long value. Blobs stay where they are, and belong to the run from then on.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,6 +34,7 @@ use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::pace::Pace;
 use crate::read_points::ReadPoints;
+use crate::stale_blobs::BlobKeys;
 use crate::state::{MemSlot, Sealed};
 use crate::totals::Totals;
 use crate::value_files;
@@ -46,6 +47,8 @@ struct LiveAdded {
     bytes: BTreeMap<FileNumber, u64>,
     /// Estimated number of keys that are in older tables already.
     overwritten: u64,
+    /// Keys of which older tables have a blob, with its length.
+    stale_blobs: Vec<(Vec<u8>, u64)>,
 }
 
 /// What a flush has written.
@@ -126,7 +129,8 @@ impl<'e> Job<'e> for Flush<'e> {
     fn install(&mut self, flushed: Flushed<'e>) -> Result<()> {
         let Flushed { writer, added, grouped, opened, mut watch } = flushed;
         let leads = self.leads_into_log() || planted(Bug::PointsIntoTheLog);
-        debug_assert!(leads || added.bytes.is_empty(), "a table points into a log that goes");
+        let may_be = |file: &FileNumber| leads || self.slot.is_blob(*file);
+        debug_assert!(added.bytes.keys().all(may_be), "a table points into a log that goes");
         let (engine, sealed, written) = (self.engine, self.sealed, &grouped.written);
         let mut manifest = engine.manifest.lock();
         let live = manifest.live();
@@ -158,6 +162,7 @@ impl<'e> Job<'e> for Flush<'e> {
         hot.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
+        engine.stale_blobs.add(added.stale_blobs, sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
         engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
@@ -229,6 +234,7 @@ impl Flush<'_> {
     ) -> Result<LiveAdded> {
         let mut added = LiveAdded::default();
         let version = self.engine.state.load().version.clone();
+        let blobs = BlobKeys::of(self.engine.manifest.lock().live());
         // If the tables own no records, this flush can make none of their records dead.
         let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
         if grouped.has_hot_entries() {
@@ -250,12 +256,16 @@ impl Flush<'_> {
                 retention.begin_key(entry.key);
                 last_key = Some(entry.key);
                 keys += 1;
+                // An operand leaves it alive.
+                let hides = entry.kind != EntryKind::Operand;
+                let stale = blobs.find(entry.key).filter(|_| hides);
+                added.stale_blobs.extend(stale.map(|len| (entry.key.to_vec(), len)));
                 // A filter that cannot be read makes the estimate worse; the flush goes on. The
                 // tables own no older record of a hot key, and an operand leaves it alive.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
                 let replaces = entry.kind != EntryKind::Operand;
                 let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
-                let hot = entry.kind.is_pointer() && grouped.is_hot_next();
+                let hot = grouped.separates(&entry) && grouped.is_hot_next();
                 if sampled && !hot && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;
                 }

@@ -76,6 +76,7 @@ impl Metrics {
             ("compaction", self.compaction_written),
             ("collection", self.collection_written),
             ("manifest", self.manifest_written),
+            ("blobs", self.blob_written),
         ] {
             text.figure(&[("cause", cause)], bytes);
         }

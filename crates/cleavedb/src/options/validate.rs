@@ -1,6 +1,7 @@
 //! Which options may stand together: every rule, with what to do where it is broken.
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::limits::VALUE_LEN_MAX;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::compaction::Level0;
 use cleavedb_values::{GroupLayout, Partition, SurvivorRoute};
@@ -120,8 +121,9 @@ impl Options {
     }
 
     /// How it may be divided.
-    fn memory_rules(&self) -> [(bool, &'static str); 3] {
+    fn memory_rules(&self) -> [(bool, &'static str); 4] {
         [
+            (self.blob_bytes <= VALUE_LEN_MAX as u64, "blob_bytes must be at most 1 GiB"),
             (
                 self.hot_store_fits(),
                 "hot_bytes is more than seven times memory_bytes; its index would take too much",

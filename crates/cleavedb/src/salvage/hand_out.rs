@@ -1,17 +1,21 @@
 //! Hands out what was found, key by key, and reports the rest.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
-use cleavedb_base::record::Record;
-use cleavedb_base::{EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
-use cleavedb_index::RangeTombstones;
+use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::{
+    EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
+};
+use cleavedb_index::{Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
+use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{File, FileKind, Name};
-use cleavedb_values::compression;
+use cleavedb_values::{SegmentSet, compression};
 
 use super::known::{Known, Verdict};
 use super::merged::Merged;
@@ -144,18 +148,22 @@ impl Salvage {
         visit: &mut VisitEncoded<'_>,
     ) -> Result<()> {
         for (table, keys) in wanted {
-            let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
+            let (mut done, mut count, mut bytes, mut lost) = (Ok(()), 0, 0, Vec::new());
             self.read_table(table, &mut |entry| {
                 if done.is_ok() && keys.get(entry.key) == Some(&entry.seq) {
-                    let split = Expiry::split(entry.kind.expires(), entry.value);
-                    done = split.and_then(|(expiry, value)| {
-                        count += 1;
-                        bytes += value.len() as u64;
-                        visit(entry.key, value, expiry)
-                    });
+                    let (found, expiry) = match self.value_of_entry(entry) {
+                        Ok(found) => found,
+                        Err(error) => return lost.push((entry.key.to_vec(), error)),
+                    };
+                    count += 1;
+                    bytes += found.len() as u64;
+                    done = visit(entry.key, &found, expiry);
                 }
             })?;
             done?;
+            for (key, error) in lost {
+                self.note_lost(&key, error);
+            }
             self.report.keys += count;
             self.report.value_bytes += bytes;
         }
@@ -181,18 +189,41 @@ impl Salvage {
                     self.report.keys += 1;
                     self.report.value_bytes += value.len() as u64;
                 }
-                Err(error) => {
-                    self.report.note(error);
-                    let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
-                    list(&mut self.report.lost, &mut self.report.lost_keys, key);
-                }
+                Err(error) => self.note_lost(&key, error),
             }
         }
         Ok(())
     }
 
+    /// Reports that the value of a tree key cannot be read.
+    fn note_lost(&mut self, encoded_key: &[u8], error: Error) {
+        self.report.note(error);
+        let key = encoded_key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+        list(&mut self.report.lost, &mut self.report.lost_keys, key);
+    }
+
+    /// The value in an entry of a table, or the blob to which that points, and when it expires.
+    fn value_of_entry<'v>(&self, entry: &Entry<'v>) -> Result<(Cow<'v, [u8]>, Expiry)> {
+        let (expiry, value) = Expiry::split(entry.kind.expires(), entry.value)?;
+        if !entry.kind.is_pointer() {
+            return Ok((Cow::Borrowed(value), expiry));
+        }
+        let blob = self.read_blob(ValuePointer::decode(value)?, entry.key)?;
+        Ok((Cow::Owned(blob), expiry))
+    }
+
+    /// The blob of a tree key that ends at `pointer`.
+    fn read_blob(&self, pointer: ValuePointer, encoded_key: &[u8]) -> Result<Vec<u8>> {
+        let name = Name::numbered(FileKind::Blob, pointer.file);
+        let (file, identity) = (self.files.open(&name)?, self.identity(pointer.file));
+        let segment = Segment::new(name, identity, file, None, Arc::default());
+        let blobs = SegmentSet::default().with(&[Arc::new(segment)], &[]);
+        let read = blobs.read(pointer, encoded_key, 0);
+        read.map(|value| value.to_vec())
+    }
+
     fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
-        let kinds = [FileKind::Log, FileKind::Segment, FileKind::Group];
+        let kinds = FileKind::VALUES;
         let mut opened =
             kinds.map(|kind| self.files.open(&Name::numbered(kind, number))).into_iter();
         let file = opened.by_ref().find(Result::is_ok);
@@ -222,6 +253,14 @@ impl Salvage {
         }
         let record = Record::parse(&bytes, identity, offset)?;
         let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
+        let key = EncodedKey::new(record.header.keyspace, record.key);
+        if record.header.kind.is_blob() {
+            return Ok((self.read_blob(ValuePointer::decode(value)?, key.as_bytes())?, expiry));
+        }
+        if record.header.kind == RecordKind::BlobEnd {
+            let pointer = ValuePointer { file: number, offset, len: len as u32 };
+            return Ok((self.read_blob(pointer, key.as_bytes())?, expiry));
+        }
         if !record.header.compressed {
             return Ok((value.to_vec(), expiry));
         }

@@ -29,6 +29,8 @@ pub(super) struct Indexed {
     pub(super) seq: SeqNo,
     pub(super) kind: EntryKind,
     pub(super) table: FileNumber,
+    /// Whether it points to a blob.
+    pub(super) is_blob: bool,
 }
 
 /// Everything found of a key.
@@ -88,7 +90,7 @@ pub(super) enum Verdict {
     Gone,
     /// The value of a record; true if the key is uncertain.
     Record(Location, bool),
-    /// The inline value of a table's entry.
+    /// The value in a table's entry, or the blob to which that points.
     Entry(FileNumber),
     /// Its newest value is missing.
     Lost,
@@ -129,7 +131,8 @@ impl Known {
                     kind: EntryKind::Inline | EntryKind::ExpiringInline, table, ..
                 }),
                 _,
-            ) => Verdict::Entry(table),
+            )
+            | (Some(Indexed { is_blob: true, table, .. }), _) => Verdict::Entry(table),
             (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => {
                 self.newest_from(seq, !values_are_whole)
             }

@@ -25,7 +25,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cleavedb_base::record::{FileIdentity, RecordKind};
-use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, Result, SeqNo};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, Expiry, FileNumber, Result, SeqNo, ValuePointer,
+};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
@@ -153,7 +155,7 @@ impl Salvage {
             |name: &Name| live.value_files.kind_of(name.number()) == Some(name.kind());
         let tables = self.files.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
         let mut unnamed = tables;
-        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+        for kind in FileKind::VALUES {
             let mut names = self.files.names(kind)?.into_iter().filter(|name| !is_value_file(name));
             let begun = |name: &Name| {
                 let file = self.files.open(name).ok();
@@ -171,6 +173,15 @@ impl Salvage {
             None => self.files.names(FileKind::Table)?.iter().map(Name::number).collect(),
         };
         let before = self.report.damages;
+        let blobs = self.files.names(FileKind::Blob)?;
+        let is_blob = |entry: &Entry<'_>| {
+            if !entry.kind.is_pointer() {
+                return false;
+            }
+            let pointer = ValuePointer::of_entry(entry.kind, entry.value).ok();
+            let file = pointer.map(|(pointer, _)| Name::numbered(FileKind::Blob, pointer.file));
+            file.is_some_and(|file| blobs.contains(&file))
+        };
         for number in numbers {
             let mut keys = std::mem::take(&mut self.keys);
             let read = self.read_table(number, &mut |entry| {
@@ -179,7 +190,8 @@ impl Salvage {
                     known.operands.add_of_table(entry.seq, entry.value);
                 } else if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
                     let Entry { seq, kind, .. } = *entry;
-                    known.entry = Some(Indexed { seq, kind, table: number });
+                    let is_blob = is_blob(entry);
+                    known.entry = Some(Indexed { seq, kind, table: number, is_blob });
                 }
             });
             self.keys = keys;
@@ -217,7 +229,7 @@ impl Salvage {
         let newest = entries.map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);
         let mut names = BTreeSet::new();
-        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+        for kind in FileKind::VALUES {
             names.extend(self.files.names(kind)?);
         }
         let named = self.live.iter().flat_map(|live| live.value_files.iter());
@@ -280,7 +292,8 @@ impl Salvage {
                     if let Some(offset) = rubbish.take() {
                         damage.note(no_record, offset);
                     }
-                    let counts = header.kind.is_operation() || header.kind == RecordKind::Tag;
+                    let counts = header.kind.is_operation()
+                        || matches!(header.kind, RecordKind::Tag | RecordKind::BlobEnd);
                     if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
                         return ControlFlow::Continue(());
                     }

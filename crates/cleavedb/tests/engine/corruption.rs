@@ -73,10 +73,11 @@ fn partitioned() -> [Setup; 4] {
     })
 }
 
-/// Every design, and with level 0 in partitions: of the latter one damage in seven.
+/// Every design, and with level 0 in partitions or with blobs: of the latter one damage in seven.
 fn designs() -> impl Iterator<Item = (Setup, usize)> {
     let designs = Setup::designs().into_iter().map(|setup| (setup, 1));
-    designs.chain(partitioned().map(|setup| (setup, 7)))
+    let blobs = [Preset::WiscKey, Preset::HashKv].map(|it| Setup::tiny(it, true).with_blobs());
+    designs.chain(partitioned().into_iter().chain(blobs).map(|setup| (setup, 7)))
 }
 
 /// What an open and a read of everything found.

@@ -125,6 +125,16 @@ fn merges_survive_every_crash() {
 }
 
 #[test]
+fn blobs_survive_every_crash() {
+    let value_lens = vec![100, 300, 1500, 20_000, 70_000];
+    let profile = Profile { ranges: 5, ttls: 10, batches: 5, value_lens, ..Profile::crash() };
+    let plan = Plan { profile, ..Plan::default() };
+    for setup in Setup::designs().into_iter().map(Setup::with_blobs) {
+        visit("blobs_survive_every_crash", &setup, plan.clone(), STATES / 96);
+    }
+}
+
+#[test]
 fn values_that_a_filter_replaces_survive_every_crash() {
     let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
     for mut setup in Setup::designs() {

@@ -4,6 +4,7 @@
 //! `cargo test -p cleavedb --test engine crash::` runs one of them.
 
 mod backup;
+mod blobs;
 mod bulk_load;
 mod changes;
 mod checkpoint;

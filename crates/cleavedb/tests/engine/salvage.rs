@@ -21,6 +21,7 @@ fn options(preset: Preset) -> Options {
         level0_bytes: 64 << 10,
         level1_bytes: 256 << 10,
         background: Background::Manual,
+        blob_bytes: 400,
         ..Options::preset(preset)
     };
     if options.layout.has_hot_store() {
@@ -39,7 +40,11 @@ pub(crate) fn plant(preset: Preset, to: &Path) -> State {
     let key = |number: u32| format!("key{number:04}").into_bytes();
     let put = |state: &mut State, number: u32, round: u32| {
         let value = format!("{number} in round {round}, ").repeat(1 + number as usize % 40);
-        db.put_with(key(number), value.as_bytes(), Durability::Os).unwrap();
+        match number % 4 {
+            // A blob, if it is long enough.
+            0 => _ = db.put_reader_with(key(number), value.as_bytes(), Durability::Os).unwrap(),
+            _ => db.put_with(key(number), value.as_bytes(), Durability::Os).unwrap(),
+        }
         state.insert(key(number), value.into_bytes());
     };
     let delete = |state: &mut State, number: u32| {

@@ -31,6 +31,9 @@ struct Row<'a> {
     key: Option<JsonBytes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<JsonBytes<'a>>,
+    /// Length of a blob, whose value is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    len: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +121,10 @@ fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<
             let expires = Moment::of(*expires);
             Row { what: "put", key: bytes(key), value: bytes(value), expires, ..row }
         }
+        ChangeKind::PutBlob { key, len, expires } => {
+            let (len, expires) = (Some(*len), Moment::of(*expires));
+            Row { what: "put-blob", key: bytes(key), len, expires, ..row }
+        }
         ChangeKind::Delete { key } => Row { what: "delete", key: bytes(key), ..row },
         ChangeKind::DeleteRange { from, upto } => {
             let to = upto.as_ref().and_then(|upto| bytes(upto));
@@ -143,7 +150,9 @@ fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<
     let expires = row.expires.map(|Moment(at)| humantime::format_rfc3339_millis(at).to_string());
     let [key, operand, value] = [row.key, row.operand, row.value].map(shown);
     let [from, to, last] = [row.from, row.to, row.last].map(shown);
-    for field in [key, operator, operand, value, expires, from, to, last].into_iter().flatten() {
+    let len = row.len.map(|len| len.to_string());
+    for field in [key, operator, operand, value, len, expires, from, to, last].into_iter().flatten()
+    {
         line.push('\t');
         line.push_str(&field);
     }

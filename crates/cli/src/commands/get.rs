@@ -1,22 +1,23 @@
-//! `get`: prints the value of a key.
+//! `get`: prints the value of a key, or a part of it.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use cleavedb::Keyspace;
+use cleavedb::{Keyspace, ValueReader};
 use serde::Serialize;
 
-use crate::args::Within;
+use crate::args::{PartArgs, Within};
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
 use crate::expiry::Moment;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
+use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;
 
-/// Length of a value whose output may be slow, in bytes, and of a piece of it.
-const LONG: usize = 8 << 20;
-const PIECE: usize = 1 << 20;
+/// Length of a value whose output may be slow, in bytes.
+const LONG: u64 = 8 << 20;
 
 #[derive(Serialize)]
 struct Got<'a> {
@@ -27,7 +28,7 @@ struct Got<'a> {
 }
 
 pub(super) fn run(
-    key: &OsStr,
+    (key, part): (&OsStr, PartArgs),
     within: &Within,
     global: &Global,
     console: &Console,
@@ -35,7 +36,7 @@ pub(super) fn run(
     let key = from_argument(key, global.hex)?;
     let db = store::open_or_follow(global, console)?;
     let printed = store::find_keyspace(&db, within)
-        .and_then(|keyspace| print(&keyspace, &key, console.on_terminal(), console));
+        .and_then(|keyspace| print_part(&keyspace, &key, part, (console.on_terminal(), console)));
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
@@ -47,31 +48,63 @@ pub(super) fn print(
     line_end: bool,
     console: &Console,
 ) -> Result<()> {
-    let (value, expires) = keyspace.get_with_expiry(key)?.ok_or(Failure::NotFound)?;
+    print_part(keyspace, key, PartArgs::default(), (line_end, console))
+}
+
+fn print_part(
+    keyspace: &Keyspace,
+    key: &[u8],
+    part: PartArgs,
+    (line_end, console): (bool, &Console),
+) -> Result<()> {
+    let mut reader = keyspace.get_reader(key)?.ok_or(Failure::NotFound)?;
+    let offset = part.offset.unwrap_or_default().min(reader.len());
+    let len = part.length.unwrap_or(u64::MAX).min(reader.len() - offset);
+    reader.seek(SeekFrom::Start(offset)).map_err(failed)?;
     if console.json() {
+        let (expires, mut value) = (reader.expires(), Vec::new());
+        reader.take(len).read_to_end(&mut value).map_err(failed)?;
         let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
         return console.json_line(&Got { key, value, expires: Moment::of(expires) });
     }
-    if console.hex() {
-        return console.line(to_hex(&value));
-    }
-    write(&value, console)?;
-    if line_end && !value.ends_with(b"\n") {
+    let last = write(reader, len, console)?;
+    if console.hex() || line_end && last != Some(b'\n') {
         console.write(b"\n")?;
     }
     Ok(())
 }
 
-/// Writes the value to standard output; shows progress for a long one that does not go to the
-/// terminal.
-fn write(value: &[u8], console: &Console) -> Result<()> {
-    if value.len() < LONG || console.on_terminal() {
-        return console.write(value);
+/// A failure of a reader, which has that of the database as its source.
+fn failed(error: std::io::Error) -> Failure {
+    match error.downcast::<cleavedb::Error>() {
+        Ok(error) => error.into(),
+        Err(error) => Failure::output(error),
     }
-    let progress = Progress::new(console, "write", Some(value.len() as u64));
-    for (at, piece) in value.chunks(PIECE).enumerate() {
-        console.write(piece)?;
-        progress.at((at * PIECE + piece.len()) as u64);
+}
+
+/// Writes `len` bytes to standard output; shows progress for a long value that does not go to the
+/// terminal. Returns the last byte.
+fn write(mut reader: ValueReader, len: u64, console: &Console) -> Result<Option<u8>> {
+    let shows = len >= LONG && !console.on_terminal();
+    let progress = shows.then(|| Progress::new(console, "write", Some(len)));
+    if shows {
+        interrupt::watch(console)?;
     }
-    Ok(())
+    let (mut done, mut last) = (0, None);
+    while done < len {
+        let piece = reader.fill_buf().map_err(failed)?;
+        let piece = &piece[..piece.len().min((len - done) as usize)];
+        match console.hex() {
+            true => console.write(to_hex(piece).as_bytes())?,
+            false => console.write(piece)?,
+        }
+        (done, last) = (done + piece.len() as u64, piece.last().copied());
+        let read = piece.len();
+        reader.consume(read);
+        if let Some(progress) = &progress {
+            progress.at(done);
+            interrupt::check()?;
+        }
+    }
+    Ok(last)
 }

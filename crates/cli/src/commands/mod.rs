@@ -28,6 +28,7 @@ mod tour;
 
 use clap::CommandFactory;
 
+use self::put::Source;
 use crate::args::{Arguments, Command};
 use crate::console::Console;
 use crate::failure::{Exit, Result};
@@ -47,10 +48,10 @@ impl Program for Arguments {
 
 fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
     match command {
-        Command::Get { key, within } => get::run(&key, &within, global, console),
-        Command::Put { key, value, ttl, durability, within } => {
-            let how = (ttl, durability.into());
-            put::run((&key, value.as_deref()), how, &within, global, console)
+        Command::Get { key, part, within } => get::run((&key, part), &within, global, console),
+        Command::Put { key, value, file, ttl, durability, within } => {
+            let (how, source) = ((ttl, durability.into()), Source::of(value, file));
+            put::run((&key, &source), how, &within, global, console)
         }
         Command::Merge { args, durability, within } => {
             merge::run(&args, durability.into(), &within, global, console)

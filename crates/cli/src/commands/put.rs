@@ -1,12 +1,12 @@
 //! `put`: stores a value under a key.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cleavedb::{Durability, Keyspace, VALUE_LEN_MAX, WriteBatch};
+use cleavedb::{Durability, Keyspace, Options, VALUE_LEN_MAX, WriteBatch};
 use serde::Serialize;
 
 use crate::args::Within;
@@ -19,32 +19,80 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;
 
-/// Bytes after which progress is shown again.
-const PIECE: u64 = 1 << 20;
-
 #[derive(Serialize)]
 struct Stored<'a> {
     key: JsonBytes<'a>,
-    bytes: usize,
+    bytes: u64,
+}
+
+/// Where a value comes from.
+pub(super) enum Source {
+    /// The command line.
+    Argument(OsString),
+    /// A file, or standard input: `-`.
+    File(PathBuf),
+}
+
+impl Source {
+    /// The source that the arguments name.
+    pub(super) fn of(value: Option<OsString>, file: Option<PathBuf>) -> Self {
+        match (value, file) {
+            (_, Some(file)) => Self::File(file),
+            (Some(value), None) if value != "-" => Self::Argument(value),
+            _ => Self::File("-".into()),
+        }
+    }
 }
 
 pub(super) fn run(
-    (key, value): (&OsStr, Option<&OsStr>),
+    (key, source): (&OsStr, &Source),
     (ttl, durability): (Option<Duration>, Durability),
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
-    let value = match value {
-        Some(value) if value != "-" => from_argument(value, global.hex)?,
-        _ => from_stdin(global.hex, console)?,
+    let path = match source {
+        Source::Argument(value) => {
+            let value = from_argument(value, global.hex)?;
+            return put_whole((&key, &value), (ttl, durability), within, global, console);
+        }
+        Source::File(path) => path,
     };
+    let mut input = Input::open(path, console)?;
+    let begun = input.begin(global.hex)?;
+    if let Begun::Whole(value) = begun {
+        return put_whole((&key, &value), (ttl, durability), within, global, console);
+    }
+    let db = store::open_or_create(global, console)?;
+    let put = store::keyspace(&db, within).and_then(|keyspace| {
+        let stored = match ttl {
+            None => keyspace.put_reader_with(&key, input, durability),
+            // With the durability of the database.
+            Some(ttl) => keyspace.put_reader_with_ttl(&key, input, ttl).and_then(|len| {
+                if durability == Durability::Sync { db.sync().map(|()| len) } else { Ok(len) }
+            }),
+        };
+        stored.map_err(Failure::from).map_err(interrupt::explain)
+    });
+    let bytes = store::closed(db, put)?;
+    announce(&key, bytes, console)?;
+    Ok(Exit::Done)
+}
+
+/// Stores a value that is in memory.
+fn put_whole(
+    (key, value): (&[u8], &[u8]),
+    (ttl, durability): (Option<Duration>, Durability),
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     let db = store::open_or_create(global, console)?;
     let put = store::keyspace(&db, within)
-        .and_then(|keyspace| store(&keyspace, (&key, &value), ttl, durability));
+        .and_then(|keyspace| store(&keyspace, (key, value), ttl, durability));
     store::closed(db, put)?;
-    announce(&key, &value, console)?;
+    announce(key, value.len() as u64, console)?;
     Ok(Exit::Done)
 }
 
@@ -62,29 +110,71 @@ pub(super) fn store(
 }
 
 /// Reports in JSON what was stored; prints nothing in text form.
-pub(super) fn announce(key: &[u8], value: &[u8], console: &Console) -> Result<()> {
-    let stored = Stored { key: console.json_bytes(key), bytes: value.len() };
+pub(super) fn announce(key: &[u8], bytes: u64, console: &Console) -> Result<()> {
+    let stored = Stored { key: console.json_bytes(key), bytes };
     if console.json() { console.json_line(&stored) } else { Ok(()) }
 }
 
-/// All of standard input, up to the length at which it is too long for a value. Handles signals
-/// while it waits for input.
-fn from_stdin(hex: bool, console: &Console) -> Result<Vec<u8>> {
-    interrupt::watch(console)?;
-    let path = Path::new("-");
-    let most = VALUE_LEN_MAX as u64 * if hex { 2 } else { 1 };
-    let total = fs::metadata("/dev/stdin").ok().filter(fs::Metadata::is_file);
-    let progress = Progress::new(console, "read", total.map(|found| found.len()));
-    let (mut value, mut input) = (Vec::new(), formats::open(path)?.take(most + 1));
-    loop {
-        let read = input.by_ref().take(PIECE).read_to_end(&mut value);
-        let read = read.map_err(Failure::file("read", path)).map_err(interrupt::explain)?;
-        if read == 0 {
-            break;
-        }
-        progress.at(value.len() as u64);
-        progress.moved(1, value.len() as u64);
-        interrupt::check()?;
+/// A value that comes from a file or from standard input. A signal ends the reading of it.
+struct Input<'p> {
+    path: &'p Path,
+    /// What was read before the database was opened.
+    first: Cursor<Vec<u8>>,
+    rest: Box<dyn Read>,
+    progress: Progress,
+    read: u64,
+}
+
+/// What the front of an input has told.
+enum Begun {
+    /// All of the value.
+    Whole(Vec<u8>),
+    /// More than is held in memory.
+    Long,
+}
+
+impl<'p> Input<'p> {
+    fn open(path: &'p Path, console: &Console) -> Result<Self> {
+        interrupt::watch(console)?;
+        let of = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+        let total = fs::metadata(of).ok().filter(fs::Metadata::is_file).map(|found| found.len());
+        let progress = Progress::new(console, "read", total);
+        let rest = formats::open(path)?;
+        Ok(Self { path, first: Cursor::default(), rest, progress, read: 0 })
     }
-    if hex { from_hex(&value) } else { Ok(value) }
+
+    /// Reads the front, so that the database is not held open by an input that is slow to begin;
+    /// of digits of hex everything.
+    fn begin(&mut self, hex: bool) -> Result<Begun> {
+        let most = if hex { 2 * VALUE_LEN_MAX as u64 + 1 } else { Options::default().blob_bytes };
+        let mut first = Vec::new();
+        let read = self.by_ref().take(most).read_to_end(&mut first);
+        read.map_err(Failure::file("read", self.path)).map_err(interrupt::explain)?;
+        if hex {
+            return from_hex(&first).map(Begun::Whole);
+        }
+        if (first.len() as u64) < most {
+            return Ok(Begun::Whole(first));
+        }
+        self.first = Cursor::new(first);
+        Ok(Begun::Long)
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let before = self.first.read(buf)?;
+        if before > 0 {
+            return Ok(before);
+        }
+        let len = self.rest.read(buf)?;
+        // Behind the read: a signal may also be what has ended the input.
+        if interrupt::interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.read += len as u64;
+        self.progress.at(self.read);
+        self.progress.moved(1, self.read);
+        Ok(len)
+    }
 }

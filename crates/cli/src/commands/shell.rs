@@ -107,7 +107,7 @@ impl Shell<'_> {
             ShellCommand::Put { key, value, ttl } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
                 put::store(keyspace, (&key, &value), *ttl, *durability)?;
-                put::announce(&key, &value, console)?;
+                put::announce(&key, value.len() as u64, console)?;
             }
             ShellCommand::Merge(args) => merge::merge(keyspace, args, *durability, console)?,
             ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,

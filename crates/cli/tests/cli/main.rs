@@ -7,6 +7,7 @@ mod level0;
 mod formats;
 mod care;
 mod backup;
+mod blobs;
 mod bulk;
 mod changes;
 mod checkpoint;

@@ -100,7 +100,11 @@ impl<'a> ScannedRecord<'a> {
     ) -> Result<Self> {
         let kind = record.header.kind;
         let value = match kind {
-            RecordKind::Inline | RecordKind::ExpiringInline | RecordKind::Operand => record.value,
+            RecordKind::Inline
+            | RecordKind::ExpiringInline
+            | RecordKind::Blob
+            | RecordKind::ExpiringBlob
+            | RecordKind::Operand => record.value,
             RecordKind::ExpiringSeparated => record
                 .value
                 .get(..kind.front_len())
@@ -153,6 +157,10 @@ impl<'a> ScannedRecord<'a> {
             RecordKind::Inline => Content::Inline(EntryKind::Inline, self.kept().into()),
             RecordKind::ExpiringInline => {
                 Content::Inline(EntryKind::ExpiringInline, self.kept().into())
+            }
+            RecordKind::Blob | RecordKind::ExpiringBlob => {
+                let (expiry, pointer) = Expiry::split(self.kind.expires(), self.kept()).ok()?;
+                Content::Pointer(ValuePointer::decode(pointer).ok()?, expiry)
             }
             RecordKind::Operand => Content::Inline(EntryKind::Operand, self.kept().into()),
             RecordKind::Delete => Content::Delete,

@@ -25,7 +25,7 @@ use std::vec::IntoIter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, Result, ValuePointer};
+use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::{Entry, FoldedOperands, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::prefetch::prefetch_bytes;
@@ -87,6 +87,24 @@ pub(crate) struct SeparatedValues {
     places: Places,
     /// Entries of hot keys for the run, in its order.
     entries: Peekable<IntoIter<HotEntry>>,
+    /// The blobs of the MemTable, which stay in their files.
+    blobs: Blobs,
+}
+
+/// The files of the blobs of a MemTable.
+#[derive(Clone)]
+struct Blobs(BTreeMap<FileNumber, u64>);
+
+impl Blobs {
+    /// Whether the value of an entry is outside of the index, and goes to a group or the hot store.
+    fn separates(&self, entry: &Entry<'_>) -> bool {
+        let is_blob = || {
+            let found = ValuePointer::of_entry(entry.kind, entry.value);
+            found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
+        };
+        let any_blob = !self.0.is_empty() && !planted(Bug::BlobTakenForValue);
+        entry.kind.is_pointer() && !(any_blob && is_blob())
+    }
 }
 
 /// The new places of values, by the numbers of their records.
@@ -96,13 +114,18 @@ impl SeparatedValues {
     /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
     /// the order in which the groups were given them.
     pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
-        if !entry.kind.is_pointer() {
+        if !self.separates(entry) {
             return None;
         }
         match self.outcomes.next()? {
             Outcome::Hot => Some(Moved::Hot),
             Outcome::Group(id) => self.places.get(id as usize).copied().flatten().map(Moved::Group),
         }
+    }
+
+    /// Whether the value of `entry` is separated, and no blob.
+    pub(crate) fn separates(&self, entry: &Entry<'_>) -> bool {
+        self.blobs.separates(entry)
     }
 
     /// Whether the next separated value has gone to a hot segment.
@@ -140,6 +163,7 @@ struct Separator<'a, 'e> {
     /// Versions of the current key that readers can see.
     kept: usize,
     hot: Option<HotFlush<'a, 'e>>,
+    blobs: Blobs,
 }
 
 impl<'e> Separator<'_, 'e> {
@@ -151,7 +175,7 @@ impl<'e> Separator<'_, 'e> {
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
         self.newest = self.newest.or(Some(entry));
         self.kept += 1;
-        if entry.kind.is_pointer() {
+        if self.blobs.separates(&entry) {
             let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
             let source = ValueSource::Log(pointer, None);
             let id = self.id();
@@ -160,6 +184,7 @@ impl<'e> Separator<'_, 'e> {
             self.separated = true;
         } else if self.needs_tombstones
             && !(entry.kind == EntryKind::Operand && planted(Bug::OperandStubForgotten))
+            && !(entry.kind.is_pointer() && planted(Bug::BlobWithoutTombstone))
         {
             self.unseparated.push(entry);
         }
@@ -180,7 +205,7 @@ impl<'e> Separator<'_, 'e> {
         // The items of the key are the last ones, its newest version the first of them.
         let count = self.items.iter().rev().take_while(is_of).count();
         // A value that expires does not become hot.
-        let separated = newest.kind == EntryKind::Pointer;
+        let separated = newest.kind == EntryKind::Pointer && self.blobs.separates(&newest);
         let place = separated.then(|| (self.items.len() - count, self.outcomes.len() - count));
         let records = (&mut self.items, &mut self.outcomes[..]);
         hot.meet(&newest, place, (self.versions, self.kept), records, retention)
@@ -197,6 +222,8 @@ impl<'e> Separator<'_, 'e> {
                     EntryKind::Delete => RecordKind::Delete,
                     EntryKind::ExpiringInline => RecordKind::ExpiringInline,
                     EntryKind::Operand => RecordKind::Operand,
+                    EntryKind::Pointer => RecordKind::Blob,
+                    EntryKind::ExpiringPointer => RecordKind::ExpiringBlob,
                     _ => RecordKind::Inline,
                 };
                 let id = self.id();
@@ -270,6 +297,7 @@ pub(crate) fn write_groups(
         outcomes: Vec::new().into_iter().peekable(),
         places: Vec::new(),
         entries: Vec::new().into_iter().peekable(),
+        blobs: Blobs(slot.blobs()),
     };
     if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
         return Ok(separated);
@@ -291,6 +319,7 @@ pub(crate) fn write_groups(
         versions: 0,
         kept: 0,
         hot,
+        blobs: separated.blobs.clone(),
     };
     let mut retention = points.retention();
     let mut last_key: Option<&[u8]> = None;

@@ -1,0 +1,381 @@
+//! Values from readers: what a blob is for reads and for its space, under every design.
+
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleavedb::{ChangeKind, Db, Durability, ErrorKind, Options, Preset};
+use cleavedb_storage::{FileKind, Name, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty};
+use cleavedb_testkit::blobs::Halting;
+use cleavedb_testkit::{Setup, session};
+
+/// Bytes of a whole piece of a blob.
+const PIECE: usize = 64 << 10;
+
+fn open(sim: &Sim, options: &Options) -> Db {
+    Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap()
+}
+
+/// A value in which no part equals another one.
+fn value(seed: u32, len: usize) -> Vec<u8> {
+    let words = (0..len as u32 / 4 + 1).flat_map(|at| (at ^ seed << 24).to_be_bytes());
+    words.take(len).collect()
+}
+
+/// Names of the files of blobs.
+fn blobs(sim: &Sim) -> Vec<Name> {
+    let files = sim.list().unwrap().into_iter().map(|(name, _)| name);
+    files.filter(|name| name.kind() == FileKind::Blob).collect()
+}
+
+/// Every design, with blobs.
+fn designs() -> Vec<Setup> {
+    Setup::designs().into_iter().map(Setup::with_blobs).collect()
+}
+
+#[test]
+fn every_part_of_a_blob_is_read_as_it_was_written() {
+    let lens = [200, 1000, PIECE - 1, PIECE, PIECE + 1, 17 * PIECE + 5, 40 * PIECE];
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        for len in lens {
+            let value = value(7, len);
+            assert_eq!(db.put_reader("key", Halting::new(&value)).unwrap(), len as u64);
+            assert!(db.get("key").unwrap().unwrap() == value, "{setup}: {len}");
+            let mut reader = db.get_reader("key").unwrap().unwrap();
+            assert_eq!(reader.len(), len as u64);
+            let mut found = Vec::new();
+            reader.read_to_end(&mut found).unwrap();
+            assert!(found == value, "{setup}: {len}");
+            for at in [0, 1, len / 2, len - 1, len, len + 9] {
+                reader.seek(SeekFrom::Start(at as u64)).unwrap();
+                let expected = &value[at.min(len)..];
+                let seen = reader.fill_buf().unwrap();
+                assert!(expected.starts_with(seen) && seen.is_empty() == expected.is_empty());
+                for wanted in [0, 1, 3000, PIECE, 3 * PIECE, usize::MAX] {
+                    let part = db.get_range("key", at as u64, wanted).unwrap().unwrap();
+                    assert!(part == expected[..wanted.min(expected.len())], "{setup}: {at}");
+                }
+            }
+        }
+        assert!(reader_refuses_places_in_front(&db));
+        assert_eq!(db.get_range("none", 0, 10).unwrap(), None);
+        assert!(db.get_reader("none").unwrap().is_none());
+        assert_eq!(db.verify().unwrap().problems.len(), 0, "{setup}");
+    }
+}
+
+fn reader_refuses_places_in_front(db: &Db) -> bool {
+    let mut reader = db.get_reader("key").unwrap().unwrap();
+    let refused = reader.seek(SeekFrom::End(-(1 << 40)));
+    refused.is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput)
+}
+
+/// What was put plainly, or is short, is read by the same calls.
+#[test]
+fn other_values_have_readers_and_ranges_too() {
+    for setup in designs() {
+        let db = open(&Sim::new(), &setup.options);
+        let (short, long) = (value(1, 100), value(2, 5000));
+        db.put_reader("short", &short[..]).unwrap();
+        db.put("long", &long).unwrap();
+        for _ in 0..2 {
+            for (key, value) in [("short", &short), ("long", &long)] {
+                let mut found = Vec::new();
+                db.get_reader(key).unwrap().unwrap().read_to_end(&mut found).unwrap();
+                assert!(found == *value, "{setup}: {key}");
+                assert_eq!(db.get_range(key, 60, 30).unwrap().unwrap(), value[60..90]);
+                assert_eq!(db.get_range(key, 9000, 30).unwrap().unwrap(), "");
+            }
+            db.compact().unwrap();
+        }
+    }
+}
+
+/// Whatever ends the life of a blob, its file goes, and not before.
+#[test]
+fn the_file_of_a_blob_goes_with_what_sees_it() {
+    type End = (&'static str, fn(&Db, &Setup));
+    let ends: [End; 6] = [
+        ("a put", |db, _| db.put("key", "short").unwrap()),
+        ("another blob", |db, _| {
+            db.put_reader("key", &value(2, 900)[..]).unwrap();
+            db.delete("key").unwrap();
+        }),
+        ("a delete", |db, _| db.delete("key").unwrap()),
+        ("a delete of a range", |db, _| db.delete_range("a".."z").unwrap()),
+        ("expiry", |db, setup| {
+            assert!(db.set_ttl("key", Duration::from_millis(5)).unwrap());
+            setup.clock.advance(Duration::from_millis(10));
+        }),
+        ("a drop", |db, _| db.drop_keyspace("space").unwrap()),
+    ];
+    for setup in designs() {
+        for (name, end) in ends {
+            for flushed in [false, true] {
+                let sim = Sim::new();
+                let db = open(&sim, &setup.options);
+                let space = db.keyspace("space").unwrap();
+                let target = if name == "a drop" { &space } else { &*db };
+                target.put_reader("key", &value(1, 3000)[..]).unwrap();
+                db.put("other", "value").unwrap();
+                if flushed {
+                    db.flush().unwrap();
+                    db.wait_idle().unwrap();
+                }
+                assert_eq!(blobs(&sim).len(), 1);
+                let snapshot = db.snapshot();
+                let mut reader = target.get_reader("key").unwrap().unwrap();
+                end(&db, &setup);
+                let settle = || {
+                    db.flush().unwrap();
+                    db.compact().unwrap();
+                    db.wait_idle().unwrap();
+                };
+                settle();
+                let what = format!("{setup}, {name}, flushed {flushed}");
+                let seen = snapshot.keyspace(target).get("key");
+                match name {
+                    "a drop" => {}
+                    _ => assert!(seen.unwrap().unwrap() == value(1, 3000), "{what}"),
+                }
+                drop(snapshot);
+                settle();
+                let mut found = Vec::new();
+                reader.read_to_end(&mut found).unwrap();
+                assert!(found == value(1, 3000), "{what}");
+                drop(reader);
+                db.put("other", "value").unwrap();
+                settle();
+                assert_eq!(blobs(&sim), [], "{what}");
+                assert_eq!(db.verify().unwrap().problems.len(), 0, "{what}");
+            }
+        }
+    }
+}
+
+/// Blobs that replace each other do not wait for a MemTable that small records would never fill.
+#[test]
+fn replaced_blobs_take_bounded_space() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        let memtable = setup.options.memtable_bytes.unwrap() as u64;
+        let mut most = 0;
+        for round in 0..200 {
+            db.put_reader("key", &value(round, 20_000)[..]).unwrap();
+            db.wait_idle().unwrap();
+            most = most.max(db.metrics().blob_file_bytes);
+        }
+        assert!(most < 12 * memtable, "{setup}: {most} bytes of blobs, of which 20,000 are needed");
+    }
+}
+
+/// Blobs deep in an index that is hardly written go when they take more than is tolerated.
+#[test]
+fn hidden_blobs_of_a_quiet_database_give_their_space_back() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        let key = |at: u32| format!("key{at:04}");
+        for at in 0..2000 {
+            match at % 100 {
+                0 => _ = db.put_reader(key(at), &value(at, 30_000)[..]).unwrap(),
+                _ => db.put(key(at), value(at, 60)).unwrap(),
+            }
+        }
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(blobs(&sim).len(), 20, "{setup}");
+        let snapshot = db.snapshot();
+        (0..2000).step_by(100).for_each(|at| db.delete(key(at)).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(blobs(&sim).len(), 20, "{setup}: a snapshot sees them");
+        drop(snapshot);
+        (0..2000).step_by(100).for_each(|at| db.delete(key(at)).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let left = db.metrics().blob_file_bytes;
+        let tolerated = db.options().space_floor.max(200_000);
+        assert!(left < tolerated, "{setup}: {left} bytes of deleted blobs are left");
+    }
+}
+
+/// A reader that fails after some bytes.
+struct Broken(usize);
+
+impl Read for Broken {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::Error::other("the line is down"));
+        }
+        let len = buf.len().min(self.0);
+        buf[..len].fill(7);
+        self.0 -= len;
+        Ok(len)
+    }
+}
+
+#[test]
+fn a_reader_that_fails_leaves_what_was_there_and_no_file() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        db.put("key", "before").unwrap();
+        for len in [0, 100, 300, 3 * PIECE] {
+            let error = db.put_reader("key", Broken(len)).unwrap_err();
+            assert!(error.to_string().contains("the line is down"), "{error}");
+            assert_eq!(db.get("key").unwrap().unwrap(), "before");
+        }
+        db.wait_idle().unwrap();
+        assert_eq!(blobs(&sim), [], "{setup}");
+    }
+}
+
+/// Each call of the storage fails once: the blob is there whole or not at all, and a file that
+/// belongs to nothing goes with the next session at the latest.
+#[test]
+fn a_call_that_fails_leaves_no_half_of_a_blob() {
+    for setup in designs() {
+        let (before, after) = (value(1, 700), value(2, 2 * PIECE));
+        for fails in 0.. {
+            let sim = Sim::new();
+            let faulty = Arc::new(Faulty::over(&sim));
+            let storage = faulty.clone();
+            let db = Db::open_in(storage, setup.options.clone(), 7).unwrap();
+            db.put_reader("key", &before[..]).unwrap();
+            let begin = faulty.calls();
+            faulty.fail_call(begin + fails, Fault::Io);
+            let stored = db.put_reader_with("key", &after[..], Durability::Sync);
+            let reached = faulty.calls() > begin + fails;
+            faulty.heal();
+            if let Ok(found) = db.get("key") {
+                let found = found.unwrap();
+                let is_one = found == before && stored.is_err() || found == after;
+                assert!(is_one, "{setup}: call {fails} of a put failed");
+            }
+            drop(db);
+            let db = open(&sim, &setup.options);
+            let found = db.get("key").unwrap().unwrap();
+            assert!(found == after || stored.is_err() && found == before, "{setup}: {fails}");
+            db.put("other", "value").unwrap();
+            db.flush().unwrap();
+            db.compact().unwrap();
+            db.wait_idle().unwrap();
+            assert_eq!(blobs(&sim).len(), 1, "{setup}: call {fails} of a put failed");
+            assert_eq!(db.verify().unwrap().problems.len(), 0, "{setup}: {fails}");
+            if !reached {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_piece_is_reported_and_others_are_read() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        let value = value(1, 4 * PIECE);
+        db.put_reader("key", &value[..]).unwrap();
+        db.close().unwrap();
+        let [name] = &blobs(&sim)[..] else { panic!("{setup}: one blob") };
+        let mut image = sim.image();
+        // A bit of the third piece.
+        image.flip_bit(name, 8 * (76 + 2 * (PIECE as u64 + 24) + 1000));
+        let db = open(&Sim::from_image(image), &setup.options);
+        let whole = db.get("key").unwrap_err();
+        assert_eq!(whole.kind(), ErrorKind::Corruption, "{setup}");
+        assert!(whole.to_string().contains(&name.to_string()), "{whole}");
+        let part = db.get_range("key", PIECE as u64 + 5, 100).unwrap().unwrap();
+        assert!(part == value[PIECE + 5..PIECE + 105]);
+        let reader = db.get_reader("key").unwrap().unwrap();
+        assert!(io::copy(&mut { reader }, &mut io::sink()).is_err());
+        assert!(!db.verify().unwrap().problems.is_empty(), "{setup}");
+    }
+}
+
+/// Under a space limit a blob that does not fit is refused, and leaves its space.
+#[test]
+fn a_space_limit_holds_for_blobs() {
+    for preset in Preset::ALL {
+        let sim = Sim::new();
+        let mut options = Setup::tiny(preset, true).with_blobs().options;
+        options.space_limit = Some(24 << 20);
+        let db = open(&sim, &options);
+        let error = db.put_reader("large", io::repeat(7).take(64 << 20)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{preset}: {error}");
+        assert_eq!(db.get("large").unwrap(), None);
+        db.wait_idle().unwrap();
+        assert_eq!(blobs(&sim), [], "{preset}");
+        db.put_reader("small", io::repeat(7).take(1 << 20)).unwrap();
+        assert_eq!(db.get_reader("small").unwrap().unwrap().len(), 1 << 20);
+    }
+}
+
+/// Readers of changes are told of a blob, which they read themselves; secondaries, copies and
+/// backups have it.
+#[test]
+fn others_see_blobs() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let options = Options { change_retention_bytes: Some(1 << 20), ..setup.options.clone() };
+        let db = open(&sim, &options);
+        let value = value(3, 3 * PIECE);
+        db.put_reader("first", &value[..]).unwrap();
+        db.flush().unwrap();
+        db.put_reader("second", &value[..]).unwrap();
+        let told: Vec<_> =
+            db.changes(0).unwrap().flat_map(|batch| batch.unwrap().changes).collect();
+        let told: Vec<_> = told
+            .iter()
+            .filter_map(|change| match &change.kind {
+                ChangeKind::PutBlob { key, len, expires: None } => Some((&key[..], *len)),
+                _ => None,
+            })
+            .collect();
+        let len = value.len() as u64;
+        assert_eq!(told, [(&b"first"[..], len), (&b"second"[..], len)], "{setup}");
+        let beside = session::open_secondary(&[Arc::new(sim.clone())], &setup).unwrap();
+        let copy = Sim::new();
+        db.checkpoint_in(Arc::new(copy.clone())).unwrap();
+        let copied = open(&copy, &setup.options);
+        for (name, db) in [("secondary", &beside), ("copy", &copied)] {
+            for key in ["first", "second"] {
+                assert!(db.get(key).unwrap().unwrap() == value, "{setup}: {name}");
+                let part = db.get_range(key, 2 * PIECE as u64 + 3, 9).unwrap().unwrap();
+                assert!(part == value[2 * PIECE + 3..2 * PIECE + 12], "{setup}: {name}");
+            }
+        }
+        assert_eq!(copied.verify().unwrap().problems.len(), 0, "{setup}");
+    }
+}
+
+#[test]
+fn a_keyspace_that_was_dropped_takes_no_blob() {
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        let space = db.keyspace("space").unwrap();
+        struct Dropping<'d>(&'d Db, usize);
+        impl Read for Dropping<'_> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.1 += 1;
+                if self.1 == 3 {
+                    self.0.drop_keyspace("space").unwrap();
+                }
+                let len = if self.1 == 5 { 0 } else { buf.len().min(1000) };
+                buf[..len].fill(3);
+                Ok(len)
+            }
+        }
+        let error = space.put_reader("key", Dropping(&db, 0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoKeyspace, "{setup}");
+        db.wait_idle().unwrap();
+        assert_eq!(blobs(&sim), [], "{setup}");
+    }
+}

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Result, ValuePointer};
-use cleavedb_storage::blob::{BLOB_PIECE, BlobWriter};
+use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
 use cleavedb_values::ValueFileEdit;
 
@@ -62,14 +62,14 @@ struct NewBlob<'e> {
 
 impl<'e> NewBlob<'e> {
     fn of(engine: &'e Engine, number: FileNumber) -> Self {
-        engine.new_blobs.lock().insert(number);
+        engine.commit.new_blobs.lock().insert(number);
         Self { engine, number, is_named: false }
     }
 }
 
 impl Drop for NewBlob<'_> {
     fn drop(&mut self) {
-        self.engine.new_blobs.lock().remove(&self.number);
+        self.engine.commit.new_blobs.lock().remove(&self.number);
         if !self.is_named {
             self.engine.discard(FileKind::Blob, &[self.number]);
             return;

@@ -37,7 +37,6 @@ use crate::replay::RecoveryReport;
 use crate::resources::Resources;
 use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
-use crate::stale_blobs::StaleBlobs;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
@@ -95,8 +94,6 @@ pub(crate) fn build(
         tables,
         records: record_cache(&options),
         obsolete_files,
-        new_blobs: Mutex::default(),
-        stale_blobs: StaleBlobs::default(),
         hot,
         jobs,
         throttle: Throttle::default(),

@@ -113,7 +113,7 @@ fn check_values(
         let Some(facts) = live.value_files.get_whole(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
         progress.add(len)?;
-        let is_log = facts.kind == FileKind::Log;
+        let is_log = live.value_files.is_log(segment.number());
         let needed = if !is_log || log.is_whole(facts.live) {
             Some(0)
         } else {

@@ -8,6 +8,7 @@
 //! window and insert them into the MemTable in parallel, and the commits become visible in commit
 //! order. A write returns once it is visible and as durable as requested.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -82,6 +83,8 @@ pub(crate) struct Commit {
     durable: AtomicU64,
     /// What open transactions compare with what they have read.
     pub(crate) recent_writes: RecentWrites,
+    /// Files of blobs that are being committed: no entry names them yet. A leaf lock.
+    pub(crate) new_blobs: Mutex<BTreeSet<FileNumber>>,
     poison: Arc<Poison>,
 }
 
@@ -108,6 +111,7 @@ impl Commit {
             // Recovery synced the operations that it replayed.
             durable: AtomicU64::new(next_seq - 1),
             recent_writes: RecentWrites::default(),
+            new_blobs: Mutex::default(),
             poison,
         }
     }

@@ -5,7 +5,6 @@
 //! is a read that uses up the seeks that a table may cost: it takes the lock of the jobs, and no
 //! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,6 @@ use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
-use crate::stale_blobs::StaleBlobs;
 use crate::state::{MemSlot, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
@@ -73,9 +71,6 @@ pub(crate) struct Engine {
     /// Values that users have read; jobs and checks read the files themselves.
     pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
-    /// Blobs that are being committed: no entry names them yet. A leaf lock.
-    pub(crate) new_blobs: Mutex<BTreeSet<FileNumber>>,
-    pub(crate) stale_blobs: StaleBlobs,
     /// Where the layout has a hot store.
     pub(crate) hot: Option<Arc<HotStore>>,
     pub(crate) jobs: Jobs,
@@ -126,10 +121,12 @@ impl Engine {
         Some(JobFilter::new(filter, self.catalog.names()))
     }
 
-    /// Whether a commit under way or a MemTable needs the blob in this file, of which no table knows.
+    /// Whether a commit under way or a MemTable needs the blob in this file, of which no table
+    /// knows.
     pub(crate) fn is_blob_held(&self, file: FileNumber) -> bool {
         let is_in = |slot: &Arc<MemSlot>| slot.is_blob(file);
-        self.new_blobs.lock().contains(&file) || self.state.load().memtables.iter().any(is_in)
+        self.commit.new_blobs.lock().contains(&file)
+            || self.state.load().memtables.iter().any(is_in)
     }
 
     /// Measures `operation` until the timer is dropped, if latencies are measured.

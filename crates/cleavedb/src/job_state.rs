@@ -16,6 +16,7 @@ use cleavedb_values::GroupId;
 use crate::crew::Bell;
 use crate::failures::{Failure, Failures, JobKind};
 use crate::poison::Poison;
+use crate::stale_blobs::StaleBlobs;
 use crate::survivors::Survivors;
 
 /// Value files and groups in which a collection met a damaged record; the damaged tables of
@@ -218,6 +219,8 @@ pub(crate) struct Jobs {
     seq_limit: AtomicU64,
     /// Log files begun since the open, until a flush has passed them.
     pub(crate) log_files: Mutex<Vec<(FileNumber, Arc<LogFile>)>>,
+    /// Hidden blobs that compactions are to drop.
+    pub(crate) stale_blobs: StaleBlobs,
 }
 
 impl Jobs {

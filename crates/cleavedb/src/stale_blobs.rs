@@ -1,9 +1,9 @@
 //! Blobs that a newer version of their key hides, and the compactions that let them go.
 //!
 //! A blob goes when a compaction drops its entry, and few other writes may lead to none there for
-//! long. So a flush remembers the keys of blobs that it hides; the manifest has the hash of each. Once
-//! they take more than the space goal tolerates as garbage, and no other compaction is due, the key
-//! of the longest one is compacted. A reopen forgets them: then they wait for other compactions.
+//! long. So a flush remembers the keys of blobs that it hides; the manifest has the hash of each.
+//! Once they take more than the space goal tolerates as garbage, and no other compaction is due,
+//! the key of the longest one is compacted. A reopen forgets them: then they wait for others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -81,8 +81,8 @@ impl StaleBlobs {
         bytes > goal.allowed(owned) - owned
     }
 
-    /// The next compaction for the longest of them. Those for which there is none to do any more are
-    /// forgotten.
+    /// The next compaction for the longest of them. Those for which there is none to do any more
+    /// are forgotten.
     pub(crate) fn pick(
         &self,
         version: &Version,

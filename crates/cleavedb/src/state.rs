@@ -10,9 +10,9 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, RangeTombstones, Version};
-use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
+use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::groups::KeyDirectoryReader;
 use cleavedb_values::{GroupTable, SegmentSet};
 

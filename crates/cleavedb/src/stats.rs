@@ -44,8 +44,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         collection_written: now.collection_written,
         collection_read: counters.collection_read.get(),
         manifest_written,
-        blob_written: now.blob_written,
-        blob_file_bytes: live.value_files.blob_bytes(),
         flushes: now.flushes,
         compactions: now.compactions,
         compaction_moves: counters.compaction_moves.get(),
@@ -63,9 +61,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         cold_log_bytes: u64::from(live.groups.has_cold_log()) * live.value_files.segment_bytes(),
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
-        compressed_values: engine.catalog.compression.values.get(),
-        compressed_from: engine.catalog.compression.bytes_in.get(),
-        compressed_to: engine.catalog.compression.bytes_out.get(),
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         paced: Duration::from_nanos(engine.pacer.paused.get()),
@@ -91,7 +86,20 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         failures,
         damaged,
         value_files: value_files(&live),
-        ..memory(engine, &state)
+        ..memory(engine, &state, values(engine, &live))
+    }
+}
+
+/// What is special about values: those that were compressed, and blobs.
+fn values(engine: &Engine, live: &LiveFiles) -> Metrics {
+    let compression = &engine.catalog.compression;
+    Metrics {
+        compressed_values: compression.values.get(),
+        compressed_from: compression.bytes_in.get(),
+        compressed_to: compression.bytes_out.get(),
+        blob_written: engine.counters.blob_written.get(),
+        blob_file_bytes: live.value_files.blob_bytes(),
+        ..Metrics::default()
     }
 }
 
@@ -119,8 +127,8 @@ pub(crate) fn latencies(engine: &Engine, reset: bool) -> Vec<OperationLatency> {
     engine.latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
 }
 
-/// Memory figures, and the hits of the caches.
-fn memory(engine: &Engine, state: &ReadState) -> Metrics {
+/// The `others`, with those of memory, and the hits of the caches.
+fn memory(engine: &Engine, state: &ReadState, others: Metrics) -> Metrics {
     let cache = engine.tables.cache().stats();
     let records = engine.records.as_ref().map(RecordCache::stats).unwrap_or_default();
     Metrics {
@@ -140,7 +148,7 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
         record_cache_entries: records.records,
         record_cache_hits: records.hits,
         record_cache_misses: records.misses,
-        ..Metrics::default()
+        ..others
     }
 }
 

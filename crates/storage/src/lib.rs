@@ -26,7 +26,6 @@ pub mod aligned;
 pub mod copy;
 pub mod log;
 pub mod segment;
-pub mod blob;
 pub mod disk;
 pub mod multi_dir;
 pub mod quota;

@@ -4,6 +4,7 @@
 //! reads: a record is returned only if its checksums hold and it has the keyspace, key and sequence
 //! number of the caller's index entry (invariant 6).
 
+pub mod blob;
 mod far;
 
 use std::sync::Arc;
@@ -126,7 +127,7 @@ impl Segment {
     }
 
     #[cold]
-    pub(crate) fn damaged(&self, offset: u64, what: &str) -> Error {
+    fn damaged(&self, offset: u64, what: &str) -> Error {
         Error::corruption(what).with("file", self.name).with("offset", offset)
     }
 

@@ -1,5 +1,6 @@
 //! Golden stores: small databases as a release has written them, one of each preset after a close
-//! and one after a kill, and two with blobs, which later releases must read. Each is an archive with what it holds.
+//! and one after a kill, and two with blobs, which later releases must read. Each is an archive
+//! with what it holds.
 
 use std::fmt::Write;
 use std::fs::{self, File};

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{Error, ErrorKind, Expiry, KeyspaceId, Result, StoredOperand, ValuePointer};
-use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::LoggedOp;
+use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::{Dictionaries, compression};
 
 use super::batches::LoggedBatch;

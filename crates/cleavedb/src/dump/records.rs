@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::{Expiry, ValuePointer};
-use cleavedb_storage::blob::blob_len;
 use cleavedb_storage::log::FileHeader;
+use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_storage::{FileKind, Name};
 
 use super::line::{DumpFact, Facts, Out, key_facts};

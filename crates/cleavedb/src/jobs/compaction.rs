@@ -238,11 +238,11 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     let (mut lacks_room, mut for_blobs) = (false, false);
     let options = sizes::compaction_options(engine);
     let live = || engine.manifest.lock().live().clone();
-    let blobs_are_due = engine.stale_blobs.are_due(live, &engine.options);
+    let blobs_are_due = engine.jobs.stale_blobs.are_due(live, &engine.options);
     let compacted = compact(engine, Begin::Open, &options, |version, constraints| {
         let picked = pick(version, &options, constraints).or_else(|| {
             for_blobs = blobs_are_due;
-            let pick = || engine.stale_blobs.pick(version, &options, constraints);
+            let pick = || engine.jobs.stale_blobs.pick(version, &options, constraints);
             blobs_are_due.then(pick).flatten()
         })?;
         let room = room_to_compact(engine);
@@ -254,7 +254,7 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
         piece
     });
     if let (Ok(Some(tables)), true) = (&compacted, for_blobs) {
-        engine.stale_blobs.written(tables);
+        engine.jobs.stale_blobs.written(tables);
     }
     if matches!(compacted, Ok(None)) {
         // The end of a snapshot may have made one needless.

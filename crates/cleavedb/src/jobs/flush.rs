@@ -162,7 +162,7 @@ impl<'e> Job<'e> for Flush<'e> {
         hot.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
-        engine.stale_blobs.add(added.stale_blobs, sealed.last_seq);
+        engine.jobs.stale_blobs.add(added.stale_blobs, sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
         engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {

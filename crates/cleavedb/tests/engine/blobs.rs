@@ -1,6 +1,7 @@
 //! Values from readers: what a blob is for reads and for its space, under every design.
 
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -352,6 +353,23 @@ fn others_see_blobs() {
             }
         }
         assert_eq!(copied.verify().unwrap().problems.len(), 0, "{setup}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_database_cannot_put_blobs() {
+    for setup in designs() {
+        let sim = Sim::new();
+        open(&sim, &setup.options).put_reader("key", &value(1, 900)[..]).unwrap();
+        let volume = |_: &Path| Err(io::ErrorKind::NotFound.into());
+        let storage = Arc::new(sim.clone());
+        let db = Db::open_read_only_beside(storage, volume, setup.options.clone()).unwrap();
+        let mut source = io::repeat(7).take(900);
+        let error = db.put_reader("key", &mut source).unwrap_err();
+        assert_eq!((error.kind(), source.limit()), (ErrorKind::ReadOnly, 900), "{setup}");
+        assert!(db.get("key").unwrap().unwrap() == value(1, 900));
+        let tail = db.snapshot().get_range("key", 890, 90).unwrap().unwrap();
+        assert!(tail == value(1, 900)[890..]);
     }
 }
 

@@ -20,15 +20,15 @@ use crate::value_reader::ValueReader;
 /// deletes, expiry, backups. If it has at least [`crate::Options::blob_bytes`] bytes it is a
 /// *blob*: it is written once, to a file of its own, and never moved; it is not compressed, no
 /// cache keeps it, and filters are not asked about it. When nothing sees it any more, its file is
-/// removed. A blob may have up to 1 TiB. Reads that return values as a whole fail for values of more
-/// than 1 GiB with [`crate::ErrorKind::InvalidArgument`].
+/// removed. A blob may have up to 1 TiB. Reads that return values as a whole fail for values of
+/// more than 1 GiB with [`crate::ErrorKind::InvalidArgument`].
 impl Keyspace {
     /// Stores all that `reader` has under `key`, with the database's default durability, and
     /// returns the length of the value. It takes about [`crate::Options::blob_bytes`] of memory.
     ///
     /// Others see the value, whole, once the call returns. If `reader` fails, or the process dies
-    /// before, nothing is stored. The commit is one of its own: a batch or a transaction cannot have
-    /// a blob.
+    /// before, nothing is stored. The commit is one of its own: a batch or a transaction cannot
+    /// have a blob.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -80,6 +80,8 @@ impl Keyspace {
         Op::delete(key).check()?;
         self.open_engine()?;
         let engine = self.inner.writable()?;
+        // Before the reader is asked for anything.
+        engine.check_open()?;
         let mut first = Vec::new();
         let failed = |e| Error::io("read the value that is to be stored", e);
         let least = engine.options.blob_bytes.max(1);

@@ -111,6 +111,19 @@ impl Blobs {
 type Places = Vec<Option<ValuePointer>>;
 
 impl SeparatedValues {
+    /// Of a flush of `slot` that has written nothing yet.
+    fn before(slot: &MemSlot) -> Self {
+        Self {
+            written: Written::default(),
+            begins: Vec::new(),
+            hot: None,
+            outcomes: Vec::new().into_iter().peekable(),
+            places: Vec::new(),
+            entries: Vec::new().into_iter().peekable(),
+            blobs: Blobs(slot.blobs()),
+        }
+    }
+
     /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
     /// the order in which the groups were given them.
     pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
@@ -290,15 +303,7 @@ pub(crate) fn write_groups(
     points: &ReadPoints,
     (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
 ) -> Result<SeparatedValues> {
-    let mut separated = SeparatedValues {
-        written: Written::default(),
-        begins: Vec::new(),
-        hot: None,
-        outcomes: Vec::new().into_iter().peekable(),
-        places: Vec::new(),
-        entries: Vec::new().into_iter().peekable(),
-        blobs: Blobs(slot.blobs()),
-    };
+    let mut separated = SeparatedValues::before(slot);
     if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
         return Ok(separated);
     }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{KeyspaceId, Result, ValuePointer};
 
+use super::{Segment, SegmentWriter};
 use crate::api::File;
 use crate::log::FileHeader;
 use crate::name::Name;
-use crate::segment::{Segment, SegmentWriter};
 
 /// Bytes of a piece, but for the last one.
 pub const BLOB_PIECE: usize = 64 << 10;

@@ -76,6 +76,14 @@ fn apply(source: &Db, replica: &Db, batch: &ChangeBatch) -> cleavedb::Result<()>
             ChangeKind::Put { key, value, expires } => {
                 writes.put_until(key, value, *expires)?;
             }
+            ChangeKind::PutBlob { key, .. } => {
+                // Too long to be told. If it is gone by now, a later change says why.
+                let Some(keyspace) = source.find_keyspace(&change.keyspace)? else { continue };
+                if let Some(blob) = keyspace.get_reader(key)? {
+                    let expires = blob.expires();
+                    target.put_reader_until(key, blob, expires)?;
+                }
+            }
             ChangeKind::Delete { key } => {
                 writes.delete(key)?;
             }

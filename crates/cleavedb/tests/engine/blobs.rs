@@ -356,6 +356,33 @@ fn others_see_blobs() {
     }
 }
 
+/// After `collect_range` no byte of a blob that was replaced or deleted is in any file.
+#[test]
+fn a_collected_range_has_no_byte_of_a_deleted_blob() {
+    let secret = b"the secret of the first blob";
+    for setup in designs() {
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        let told = secret.iter().copied().cycle().take(3 * PIECE).collect::<Vec<u8>>();
+        for key in ["a1", "a2", "b"] {
+            db.put_reader(key, &told[..]).unwrap();
+        }
+        db.flush().unwrap();
+        db.put("a1", "short").unwrap();
+        db.delete("a2").unwrap();
+        db.collect_range("a".."b").unwrap();
+        assert_eq!(blobs(&sim).len(), 1, "{setup}");
+        db.delete("b").unwrap();
+        db.collect_range(..).unwrap();
+        let image = sim.image();
+        for (name, _) in image.list() {
+            let bytes = image.read(&name).unwrap_or_default();
+            let found = bytes.windows(secret.len()).any(|window| window == secret);
+            assert!(!found, "{setup}: {name} has a part of a deleted blob");
+        }
+    }
+}
+
 #[test]
 fn a_reader_of_the_database_cannot_put_blobs() {
     for setup in designs() {

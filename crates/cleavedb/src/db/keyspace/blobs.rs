@@ -1,7 +1,7 @@
 //! Values that are written from a reader, and read in parts.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cleavedb_base::{Error, Result};
@@ -68,6 +68,18 @@ impl Keyspace {
     ) -> Result<u64> {
         let durability = self.inner.engine.options.durability;
         self.put_from(key.as_ref(), &mut reader, Lifetime::For(ttl), durability)
+    }
+
+    /// As [`Keyspace::put_reader`], with a value that expires at `time`; without a time it stays for
+    /// good, whatever the keyspace says.
+    pub fn put_reader_until(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut reader: impl Read,
+        time: Option<SystemTime>,
+    ) -> Result<u64> {
+        let durability = self.inner.engine.options.durability;
+        self.put_from(key.as_ref(), &mut reader, Lifetime::until(time), durability)
     }
 
     fn put_from(

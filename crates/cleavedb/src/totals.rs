@@ -149,7 +149,7 @@ mod tests {
         bytes.extend_from_slice(&7u64.to_le_bytes());
         assert_eq!(decode(&bytes).unwrap(), totals, "a field of a newer version");
         bytes[0] = known - 1;
-        let older = Totals { files_removed: 0, ..totals };
+        let older = Totals { blob_written: 0, ..totals };
         assert_eq!(decode(&bytes).unwrap(), older);
         let large = Totals { user_bytes: u64::MAX, ..totals };
         assert_eq!(large.then(totals).user_bytes, u64::MAX);

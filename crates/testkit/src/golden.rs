@@ -216,10 +216,13 @@ fn add_blobs(db: &Db) -> cleavedb::Result<()> {
     }
     db.flush()?;
     put("blob1", 11, 131_072)?;
+    // See `fill`.
+    db.flush().and_then(|()| db.wait_idle())?;
+    put("blob3", 11, 7)?;
     put("blob5", 12, 1)?;
     db.put("blob2", "short again")?;
     let later = Duration::from_secs(1_000_000_000);
-    db.put_reader_with_ttl("blob6", &blob(13, 70_000).collect::<Vec<u8>>()[..], later)?;
+    db.put_reader_with_ttl("blob6", &blob(13, 20_000).collect::<Vec<u8>>()[..], later)?;
     Ok(())
 }
 

@@ -36,7 +36,7 @@ fn a_long_value_comes_from_a_file_or_a_pipe_and_is_read_in_parts() {
         let part = home.run(&["get", key, "--offset", "5MiB"]).ok();
         assert_eq!(part, &value[5 << 20..]);
     }
-    assert_eq!(home.run(&["get", "file", "--length", "3", "--hex"]).ok(), b"000000\n");
+    assert_eq!(home.run(&["get", "66696c65", "--length", "3", "--hex"]).ok(), b"000000\n");
     assert_eq!(home.run(&["get", "file", "--offset", "1GiB"]).ok(), b"");
     let json = home.run(&["get", "short", "--length", "4", "--json"]).text();
     assert!(json.contains("expires"), "{json}");

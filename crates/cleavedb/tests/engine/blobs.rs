@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{ChangeKind, Db, Durability, ErrorKind, Options, Preset};
+use cleavedb::{ChangeKind, Db, Durability, ErrorKind, FileClass, Options, Preset};
 use cleavedb_storage::{FileKind, Name, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty};
 use cleavedb_testkit::blobs::Halting;
-use cleavedb_testkit::{Setup, session};
+use cleavedb_testkit::{Disks, Setup, session};
 
 /// Bytes of a whole piece of a blob.
 const PIECE: usize = 64 << 10;
@@ -381,6 +381,29 @@ fn a_collected_range_has_no_byte_of_a_deleted_blob() {
             assert!(!found, "{setup}: {name} has a part of a deleted blob");
         }
     }
+}
+
+#[test]
+fn blobs_lie_on_the_disk_that_is_meant_for_them() {
+    let setup = Setup::tiny(Preset::KtStore, true).with_blobs();
+    let setup = setup.on_two_disks([FileClass::Blobs]);
+    let disks = Disks::new(&setup);
+    let open = || session::open_all(&disks.storages(), &setup).unwrap();
+    let db = open();
+    db.put_reader("key", &value(1, 5000)[..]).unwrap();
+    let found = |disk: usize| {
+        let files = disks.images()[disk].list().into_iter();
+        files.filter(|(name, _)| name.kind() == FileKind::Blob).count()
+    };
+    assert_eq!((found(0), found(1)), (0, 1));
+    db.close().unwrap();
+    let db = open();
+    assert!(db.get("key").unwrap().unwrap() == value(1, 5000));
+    db.delete("key").unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!((found(0), found(1)), (0, 0));
 }
 
 #[test]

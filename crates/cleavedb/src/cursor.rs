@@ -259,7 +259,7 @@ impl Cursor {
     }
 
     /// The value of the key that it is on, as [`crate::Db::get`] returns it; `None` if it is on no
-    /// key. Asked again, it is not read again.
+    /// key. Asked again, it is not read again, unless it has more than 1 MiB.
     pub fn value(&mut self) -> Result<Option<Bytes>> {
         match &self.place {
             Place::Failed(error) => return Err(error.clone()),
@@ -267,7 +267,7 @@ impl Cursor {
             Place::On(_) => self.moment.engine.gate.check_held()?,
         }
         let Some((at, value)) = self.read_value()? else { return Ok(None) };
-        self.row[at].set_value(value.clone());
+        self.row[at].set_value(&value);
         Ok(Some(value))
     }
 

@@ -136,6 +136,14 @@ impl Failure {
         move |source| Self::File { action, path, source }
     }
 
+    /// A failed read of a value, which has the error of the database in it.
+    pub fn of_reader(error: io::Error) -> Self {
+        match error.downcast::<cleavedb::Error>() {
+            Ok(error) => Self::Engine(error),
+            Err(error) => Self::output(error),
+        }
+    }
+
     /// A failed write of the output.
     pub fn output(error: io::Error) -> Self {
         match error.kind() {

@@ -1,5 +1,6 @@
 //! Bulk writes: in batches, so that each costs little, made durable once at the end.
 
+use std::io::Read;
 use std::time::SystemTime;
 
 use cleavedb::{Durability, Keyspace, WriteBatch};
@@ -45,6 +46,16 @@ impl Loader {
     ) -> cleavedb::Result<()> {
         self.batch.keyspace(&self.keyspace).put_until(key, value, expires)?;
         self.count(key.len() + value.len())
+    }
+
+    /// Stores what `reader` has under `key`, behind the batch so far.
+    pub fn put_reader(&mut self, key: &[u8], reader: impl Read) -> cleavedb::Result<()> {
+        self.write()?;
+        let len = self.keyspace.put_reader_with(key, reader, Durability::Os)?;
+        self.items += 1;
+        self.stored += 1;
+        self.bytes += key.len() as u64 + len;
+        Ok(())
     }
 
     /// Removes `key`, with the rest of its batch.

@@ -320,17 +320,16 @@ impl SegmentSet {
             .map_err(|e| e.with("file", pointer.file).with("offset", pointer.offset))
     }
 
-    /// The blob of (`encoded_key`, `seq`) that ends at `pointer`, if a blob is there.
+    /// The blob of (`encoded_key`, `seq`) that ends at `pointer`; `None` if there is another value,
+    /// or nothing.
     pub fn blob(
         &self,
         pointer: ValuePointer,
         encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Option<Blob>> {
-        let segment = self.find(pointer)?;
-        if segment.name().kind() != FileKind::Blob {
-            return Ok(None);
-        }
+        let of_kind = |segment: &&Arc<Segment>| segment.name().kind() == FileKind::Blob;
+        let Some(segment) = self.get(pointer.file).filter(of_kind) else { return Ok(None) };
         let bytes = self.bytes(pointer)?;
         let end = self.verified(&bytes, pointer, encoded_key, seq)?;
         let len = segment.blob_of(&end, pointer)?;

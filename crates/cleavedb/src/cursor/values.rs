@@ -11,6 +11,10 @@ use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
 
 use super::{Cursor, Direction, Place};
 use crate::time;
+use crate::value_reader::{FoundValue, ValueReader};
+
+/// Bytes of the longest value that a cursor keeps.
+const KEPT_MAX: usize = 1 << 20;
 
 /// Values that are read ahead after the second that was asked for.
 const AHEAD_MIN: usize = 16;
@@ -132,8 +136,11 @@ impl CursorEntry {
         Self { encoded_key, seq: iter.seq(), expiry, value }
     }
 
-    pub(super) fn set_value(&mut self, value: Bytes) {
-        self.value = EntryValue::Known(value);
+    /// Keeps its value for the next call, unless it is long: a cursor keeps several entries.
+    pub(super) fn set_value(&mut self, value: &Bytes) {
+        if value.len() <= KEPT_MAX {
+            self.value = EntryValue::Known(value.clone());
+        }
     }
 
     /// Where its value is to be read, as far as it is known, and not yet with others.
@@ -164,6 +171,23 @@ impl Cursor {
             Place::On(at) => time::expires_at(self.row[*at].expiry),
             _ => None,
         }
+    }
+
+    /// A reader of the value of the key that it is on; `None` if it is on no key. Of a blob
+    /// ([`crate::Keyspace::put_reader`]) it reads what it is asked for.
+    pub fn reader(&mut self) -> Result<Option<ValueReader>> {
+        let Place::On(at) = self.place else { return self.value().map(|_| None) };
+        let CursorEntry { encoded_key, seq, expiry, value } = &self.row[at];
+        let expiry = *expiry;
+        if let EntryValue::Pointer(pointer) | EntryValue::Place(pointer, _) = value {
+            self.moment.engine.gate.check_held()?;
+            let found = self.moment.state.segments.blob(*pointer, encoded_key, *seq);
+            if let Some(blob) = found.map_err(|e| self.moment.engine.explained(e))? {
+                return Ok(Some(ValueReader::new((FoundValue::Blob(blob), expiry))));
+            }
+        }
+        let value = self.value()?;
+        Ok(value.map(|value| ValueReader::new((FoundValue::Whole(value), expiry))))
     }
 
     /// The value of the entry `at`, on which the cursor is, and its place in the row then.

@@ -75,6 +75,41 @@ fn reader_refuses_places_in_front(db: &Db) -> bool {
     refused.is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput)
 }
 
+/// A cursor has a reader of each value that it comes to, as of its moment.
+#[test]
+fn cursors_have_readers_of_values() {
+    for setup in designs() {
+        let db = open(&Sim::new(), &setup.options);
+        let values = [value(1, 3 * PIECE), value(2, 50), value(3, 2000)];
+        for (at, value) in values.iter().enumerate() {
+            match at {
+                0 => _ = db.put_reader("0", &value[..]).unwrap(),
+                at => db.put(at.to_string(), value).unwrap(),
+            }
+        }
+        for _ in 0..2 {
+            let mut cursor = db.cursor(..);
+            assert!(cursor.reader().unwrap().is_none());
+            db.put("0", "later").unwrap();
+            for value in &values {
+                assert!(cursor.next().unwrap());
+                for _ in 0..2 {
+                    let mut found = Vec::new();
+                    cursor.reader().unwrap().unwrap().read_to_end(&mut found).unwrap();
+                    assert!(
+                        found == *value && cursor.value().unwrap().unwrap() == *value,
+                        "{setup}"
+                    );
+                }
+            }
+            assert!(!cursor.next().unwrap() && cursor.reader().unwrap().is_none());
+            drop(cursor);
+            db.put_reader("0", &values[0][..]).unwrap();
+            db.compact().unwrap();
+        }
+    }
+}
+
 /// What was put plainly, or is short, is read by the same calls.
 #[test]
 fn other_values_have_readers_and_ranges_too() {

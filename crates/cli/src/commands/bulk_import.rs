@@ -1,7 +1,8 @@
 //! `import --bulk`: sorts all items, and loads them at once.
 
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +20,8 @@ use crate::sort::{Item, Sorter};
 pub(super) trait Target {
     /// Takes an item, which may expire.
     fn take(&mut self, key: &[u8], value: &[u8], expires: Option<SystemTime>) -> Result<()>;
+    /// Takes a key, and the file of this length that has its value.
+    fn take_file(&mut self, key: &[u8], file: File, len: u64) -> Result<()>;
     /// Items and bytes so far.
     fn taken(&self) -> (u64, u64);
 }
@@ -30,6 +33,10 @@ impl Target for Loader {
             expires => self.put_until(key, value, expires)?,
         }
         Ok(())
+    }
+
+    fn take_file(&mut self, key: &[u8], file: File, _: u64) -> Result<()> {
+        Ok(self.put_reader(key, file)?)
     }
 
     fn taken(&self) -> (u64, u64) {
@@ -99,6 +106,17 @@ impl Target for SortedImport {
         self.items += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
+    }
+
+    fn take_file(&mut self, key: &[u8], file: File, len: u64) -> Result<()> {
+        if len > VALUE_LEN_MAX as u64 {
+            let what = "a bulk load takes values of up to 1 GiB; import without --bulk";
+            return Err(cleavedb::Error::new(cleavedb::ErrorKind::InvalidArgument, what).into());
+        }
+        let mut value = Vec::with_capacity(len as usize);
+        let read = file.take(VALUE_LEN_MAX as u64).read_to_end(&mut value);
+        read.map_err(|e| cleavedb::Error::io("read a file", e))?;
+        self.take(key, &value, None)
     }
 
     fn taken(&self) -> (u64, u64) {

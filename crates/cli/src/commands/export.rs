@@ -1,6 +1,7 @@
 //! `export`: writes the database to a directory tree or a file.
 
 use std::fmt;
+use std::io::BufRead;
 
 use cleavedb::Keyspace;
 use cleavedb_units as units;
@@ -9,12 +10,15 @@ use serde::Serialize;
 use crate::args::{Layout, Place, Within};
 use crate::console::Console;
 use crate::encoding::escape;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Sink};
 use crate::global::Global;
 use crate::interrupt;
 use crate::progress::{Progress, moved};
 use crate::store;
+
+/// Bytes from which on a value is written piece by piece, where the form allows that.
+const LONG: u64 = 1 << 20;
 
 /// Most refused keys that are listed; further ones are only counted.
 const NOTES_MAX: u64 = 20;
@@ -81,17 +85,24 @@ fn save(
     while cursor.next()? {
         interrupt::check()?;
         let expires = cursor.expiry();
-        let Some(item) = cursor.item()? else { break };
-        match sink.put(&item.key, &item.value, expires)? {
+        let (Some(key), Some(mut reader)) = (cursor.key().map(<[u8]>::to_vec), cursor.reader()?)
+        else {
+            break;
+        };
+        let refused = match reader.len() {
+            0..LONG => sink.put(&key, reader.fill_buf().map_err(Failure::of_reader)?, expires)?,
+            _ => sink.put_reader(&key, &mut reader, expires)?,
+        };
+        match refused {
             None => {
                 outcome.items += 1;
-                outcome.bytes += (item.key.len() + item.value.len()) as u64;
+                outcome.bytes += key.len() as u64 + reader.len();
                 outcome.expiring += u64::from(expires.is_some() && !sink.keeps_expiry());
             }
             Some(reason) => {
                 outcome.refused += 1;
                 if outcome.refused <= NOTES_MAX {
-                    let note = format!("refused key {}: {reason}", escape(&item.key));
+                    let note = format!("refused key {}: {reason}", escape(&key));
                     progress.aside(|| console.note(&note));
                 }
             }

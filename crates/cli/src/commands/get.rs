@@ -60,10 +60,10 @@ fn print_part(
     let mut reader = keyspace.get_reader(key)?.ok_or(Failure::NotFound)?;
     let offset = part.offset.unwrap_or_default().min(reader.len());
     let len = part.length.unwrap_or(u64::MAX).min(reader.len() - offset);
-    reader.seek(SeekFrom::Start(offset)).map_err(failed)?;
+    reader.seek(SeekFrom::Start(offset)).map_err(Failure::of_reader)?;
     if console.json() {
         let (expires, mut value) = (reader.expires(), Vec::new());
-        reader.take(len).read_to_end(&mut value).map_err(failed)?;
+        reader.take(len).read_to_end(&mut value).map_err(Failure::of_reader)?;
         let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
         return console.json_line(&Got { key, value, expires: Moment::of(expires) });
     }
@@ -72,14 +72,6 @@ fn print_part(
         console.write(b"\n")?;
     }
     Ok(())
-}
-
-/// A failure of a reader, which has that of the database as its source.
-fn failed(error: std::io::Error) -> Failure {
-    match error.downcast::<cleavedb::Error>() {
-        Ok(error) => error.into(),
-        Err(error) => Failure::output(error),
-    }
 }
 
 /// Writes `len` bytes to standard output; shows progress for a long value that does not go to the
@@ -92,7 +84,7 @@ fn write(mut reader: ValueReader, len: u64, console: &Console) -> Result<Option<
     }
     let (mut done, mut last) = (0, None);
     while done < len {
-        let piece = reader.fill_buf().map_err(failed)?;
+        let piece = reader.fill_buf().map_err(Failure::of_reader)?;
         let piece = &piece[..piece.len().min((len - done) as usize)];
         match console.hex() {
             true => console.write(to_hex(piece).as_bytes())?,

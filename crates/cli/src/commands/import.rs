@@ -159,6 +159,7 @@ fn read_items(
     while let Some(input) = source.next().map_err(interrupt::explain)? {
         match input {
             Input::Pair(key, value, expires) => target.take(&key, &value, expires)?,
+            Input::File(key, file, len) => target.take_file(&key, file, len)?,
             Input::Skipped(what) => {
                 outcome.skipped += 1;
                 note(outcome.skipped, &what);

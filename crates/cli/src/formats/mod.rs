@@ -11,6 +11,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
+use cleavedb::ValueReader;
+
 use crate::args::{Layout, Place};
 use crate::failure::{Failure, Result};
 
@@ -23,6 +25,8 @@ use tree::TreeSink;
 pub enum Input {
     /// A key and its value, and when that expires.
     Pair(Vec<u8>, Vec<u8>, Option<SystemTime>),
+    /// A key, and the open file of this length that has its value: one that is long.
+    File(Vec<u8>, File, u64),
     /// Something that is not a value, and its description.
     Skipped(String),
     /// Something that should have been a value, and the reason for the failure.
@@ -49,6 +53,17 @@ pub trait Sink {
         value: &[u8],
         expires: Option<SystemTime>,
     ) -> Result<Option<String>>;
+    /// The same for a value that is long.
+    fn put_reader(
+        &mut self,
+        key: &[u8],
+        reader: &mut ValueReader,
+        expires: Option<SystemTime>,
+    ) -> Result<Option<String>> {
+        let mut value = Vec::new();
+        reader.read_to_end(&mut value).map_err(Failure::of_reader)?;
+        self.put(key, &value, expires)
+    }
     /// Whether it keeps when a value expires.
     fn keeps_expiry(&self) -> bool {
         false

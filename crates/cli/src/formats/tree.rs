@@ -7,18 +7,22 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cleavedb::VALUE_LEN_MAX;
+use cleavedb::{VALUE_LEN_MAX, ValueReader};
 use tempfile::{Builder, TempDir};
 use walkdir::{DirEntry, WalkDir};
 
 use super::{Input, Sink, Source};
 use crate::failure::{Failure, Result};
+use crate::interrupt;
+
+/// Bytes from which on the content of a file is not held in memory.
+const LONG: u64 = 4 << 20;
 
 /// Reads a tree, in order of names.
 pub struct TreeSource {
@@ -53,21 +57,18 @@ impl TreeSource {
         except.is_some() && entry.metadata().ok().map(identity) == except
     }
 
-    /// The content of a file; `Err` is the reason why there is none.
-    fn content(&self, path: &Path) -> std::result::Result<Vec<u8>, String> {
+    /// A file with its content, or open, if it is long; `Err` is the reason why there is none.
+    fn input(&self, path: &Path, key: &[u8]) -> std::result::Result<Input, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let file = File::open(path).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
-        if len > VALUE_LEN_MAX as u64 {
-            return Err(format!(
-                "{}: {len} bytes, more than the {VALUE_LEN_MAX} of a value",
-                path.display()
-            ));
+        if len >= LONG {
+            return Ok(Input::File(key.to_vec(), file, len));
         }
         let mut content = Vec::with_capacity(len as usize);
         // A file that grows while it is read must not grow without bound.
         file.take(VALUE_LEN_MAX as u64).read_to_end(&mut content).map_err(failed)?;
-        Ok(content)
+        Ok(Input::Pair(key.to_vec(), content, None))
     }
 }
 
@@ -95,13 +96,13 @@ impl Source for TreeSource {
                 return Ok(Some(Input::Skipped(note)));
             }
             let below = path.strip_prefix(&self.root).unwrap_or(path);
-            let input = match self.content(path) {
-                Ok(content) => Input::Pair(below.as_os_str().as_bytes().to_vec(), content, None),
-                Err(reason) => Input::Failed(reason),
+            let input = self.input(path, below.as_os_str().as_bytes());
+            let input = input.unwrap_or_else(Input::Failed);
+            self.position += match &input {
+                Input::Pair(_, content, _) => content.len() as u64,
+                Input::File(_, _, len) => *len,
+                Input::Skipped(_) | Input::Failed(_) => 0,
             };
-            if let Input::Pair(_, content, _) = &input {
-                self.position += content.len() as u64;
-            }
             self.place = path.to_owned();
             return Ok(Some(input));
         }
@@ -162,23 +163,28 @@ impl TreeSink {
 
 impl Sink for TreeSink {
     fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
-        if let Some(reason) = unfit(key) {
-            return Ok(Some(reason.to_owned()));
-        }
-        let path = self.root.join(OsStr::from_bytes(key));
-        let written = self.make_parent(&path).and_then(|()| {
-            OpenOptions::new().write(true).create_new(true).open(&path)?.write_all(value)
-        });
-        match written {
-            Ok(()) => Ok(None),
-            Err(error) => match error.kind() {
-                ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                    Ok(Some("its path, or a part of it, is the file of another key".to_owned()))
+        self.write(key, |mut file| Ok(file.write_all(value)?))
+    }
+
+    fn put_reader(
+        &mut self,
+        key: &[u8],
+        reader: &mut ValueReader,
+        _: Option<SystemTime>,
+    ) -> Result<Option<String>> {
+        self.write(key, |mut file| {
+            loop {
+                interrupt::check().map_err(Written::Stopped)?;
+                let piece =
+                    reader.fill_buf().map_err(|e| Written::Stopped(Failure::of_reader(e)))?;
+                if piece.is_empty() {
+                    return Ok(());
                 }
-                ErrorKind::InvalidFilename => Ok(Some("too long for a file name".to_owned())),
-                _ => Err(Failure::file("write", &path)(error)),
-            },
-        }
+                file.write_all(piece)?;
+                let len = piece.len();
+                reader.consume(len);
+            }
+        })
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -190,6 +196,47 @@ impl Sink for TreeSink {
         }
         let emptied = self.beside.take().map(TempDir::close).transpose();
         emptied.map_err(Failure::file("remove", &self.root)).map(|_| ())
+    }
+}
+
+/// Why a file was not written.
+enum Written {
+    /// A call of the file system failed.
+    Failed(io::Error),
+    /// What is written cannot be read, or a signal arrived.
+    Stopped(Failure),
+}
+
+impl From<io::Error> for Written {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl TreeSink {
+    /// Creates the file of `key` and has `write` fill it; returns why a tree cannot hold the key.
+    fn write(
+        &mut self,
+        key: &[u8],
+        write: impl FnOnce(File) -> std::result::Result<(), Written>,
+    ) -> Result<Option<String>> {
+        if let Some(reason) = unfit(key) {
+            return Ok(Some(reason.to_owned()));
+        }
+        let path = self.root.join(OsStr::from_bytes(key));
+        let create = || OpenOptions::new().write(true).create_new(true).open(&path);
+        let created = self.make_parent(&path).and_then(|()| create());
+        match created.map_err(Written::Failed).and_then(write) {
+            Ok(()) => Ok(None),
+            Err(Written::Stopped(failure)) => Err(failure),
+            Err(Written::Failed(error)) => match error.kind() {
+                ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                    Ok(Some("its path, or a part of it, is the file of another key".to_owned()))
+                }
+                ErrorKind::InvalidFilename => Ok(Some("too long for a file name".to_owned())),
+                _ => Err(Failure::file("write", &path)(error)),
+            },
+        }
     }
 }
 

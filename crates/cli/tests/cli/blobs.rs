@@ -45,6 +45,25 @@ fn a_long_value_comes_from_a_file_or_a_pipe_and_is_read_in_parts() {
     home.run(&["put", "key", "value", "--file", "film"]).fails(2, "cannot be used with");
 }
 
+/// Files of a tree go in and come out, long ones as blobs.
+#[test]
+fn a_tree_with_long_files_comes_back() {
+    let (home, value) = (Home::new(), value());
+    home.file("tree/films/long", &value);
+    home.file("tree/films/longer", &[&value[..], b"more"].concat());
+    home.file("tree/text", b"short");
+    home.run(&["import", "--dir", "tree"]).ok();
+    assert_eq!(blobs(&home), 2);
+    home.run(&["export", "--dir", "copy"]).ok();
+    for name in ["films/long", "films/longer", "text"] {
+        let read = |root: &str| fs::read(home.path(root).join(name)).unwrap();
+        assert!(read("copy") == read("tree"), "{name}");
+    }
+    home.run(&["--db", "bulk.db", "import", "--bulk", "--dir", "tree"]).ok();
+    assert!(home.run(&["--db", "bulk.db", "get", "films/long"]).ok() == value);
+    assert_eq!(home.run(&["export", "--jsonl", "-"]).ok().split(|byte| *byte == b'\n').count(), 4);
+}
+
 /// The input ends, by a signal, in the middle of a value: nothing is stored.
 #[test]
 fn a_put_that_is_interrupted_stores_nothing() {

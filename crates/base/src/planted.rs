@@ -331,6 +331,10 @@ pub enum Bug {
     LoadNotTold,
     /// A reader that asks for durable changes gets some that a loss of power may take.
     ChangesAhead,
+    /// A reader of another process's changes believes a log that ends too early in the window.
+    ShortChangesBelieved,
+    /// A reader of another process's changes does not notice that what it has told was lost.
+    ChangesOfLostSession,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

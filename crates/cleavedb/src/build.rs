@@ -7,6 +7,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_hot::HotStore;
 use cleavedb_index::{MemTable, RangeTombstones};
+use cleavedb_storage::LeftWindow;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
@@ -46,6 +47,8 @@ use crate::value_files;
 pub(crate) struct BesideWriter<'a> {
     /// How far the manifest was read.
     pub(crate) mark: ManifestMark,
+    /// The window of the writer's session.
+    pub(crate) window: Option<LeftWindow>,
     /// The engine before it: open files, keyspaces and snapshots are shared.
     pub(crate) earlier: Option<&'a Engine>,
 }
@@ -69,8 +72,10 @@ pub(crate) fn build(
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let memtable = recovered.memtable.unwrap_or_else(new);
-    let (followed, earlier) = beside.map(|beside| (beside.mark, beside.earlier)).unzip();
-    let earlier = earlier.flatten();
+    let (followed, followed_window, earlier) = match beside {
+        Some(BesideWriter { mark, window, earlier }) => (Some(mark), window, earlier),
+        None => (None, None, None),
+    };
     let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
@@ -78,7 +83,12 @@ pub(crate) fn build(
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
     let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
-    let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
+    // A reader is told nothing of changes that its writer does not keep.
+    let keeps = match &followed {
+        Some(_) => live.change_log.bytes > 0,
+        None => options.keeps_changes(),
+    };
+    let retained_log = RetainedLog::of(&live, keeps, commit.visible());
     let engine = Engine {
         storage,
         database_id,
@@ -89,6 +99,7 @@ pub(crate) fn build(
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         followed,
+        followed_window,
         snapshots,
         retained_log,
         tables,

@@ -19,8 +19,8 @@ use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
-    RemoveMode, Storage,
+    Access, DirLock, File, FileClass, FileKind, LeftWindow, Lock, Mode, MultiDirStorage, Name,
+    ObsoleteFiles, RemoveMode, Storage,
 };
 use cleavedb_values::RecordCache;
 use cleavedb_values::groups::GroupFilters;
@@ -64,6 +64,8 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<Manifest>,
     /// How far the manifest was read, if another process writes the database.
     pub(crate) followed: Option<ManifestMark>,
+    /// The log window of that process, as it was when the manifest was read.
+    pub(crate) followed_window: Option<LeftWindow>,
     pub(crate) snapshots: Arc<SnapshotList>,
     /// The log files that changes are read from.
     pub(crate) retained_log: RetainedLog,

@@ -34,6 +34,7 @@ use cleavedb_testkit::follow::{
     changes_are_the_content, changes_hold_what_was_deleted, changes_survive_crashes,
     kept_from_some_day_on,
 };
+use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
@@ -645,6 +646,16 @@ fn changes_behind_a_hole(seed: u64) -> Result<(), String> {
     kept_from_some_day_on([Preset::HashKv, Preset::KtStore][seed as usize % 2])
 }
 
+/// Changes that a secondary tells, as in `changes_followed.rs`.
+fn changes_beside_a_window(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    a_torn_window_hides_no_change(&designs[seed as usize % designs.len()])
+}
+
+fn changes_of_a_lost_session(seed: u64) -> Result<(), String> {
+    a_loss_is_told(&Setup::tiny(Preset::KtStore, true), seed as usize).map(drop)
+}
+
 fn deleted_changes(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     changes_hold_what_was_deleted(&designs[seed as usize % designs.len()], seed)
@@ -787,6 +798,8 @@ caught! {
     changes_told_before_they_are_durable: ChangesAhead by changes_after_crashes;
     changes_read_from_a_hole: ChangesBehindHole by changes_behind_a_hole;
     changes_that_keep_what_was_deleted: ChangesCollected by deleted_changes;
+    a_secondary_that_believes_changes_to_end: ShortChangesBelieved by changes_beside_a_window;
+    a_secondary_that_tells_on_after_a_loss: ChangesOfLostSession by changes_of_a_lost_session;
     a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
     a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
     a_secondary_that_points_into_the_window: WindowPointedTo by secondaries;

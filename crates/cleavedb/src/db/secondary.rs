@@ -38,7 +38,7 @@ impl Db {
     /// written, no thread is started, and the right to read the files suffices. The primary may
     /// close, die and be opened again meanwhile; without one the last state is read.
     ///
-    /// All reads, snapshots, ranges, cursors, [`Db::metrics`], whose counters begin anew with each
+    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Db::metrics`], whose counters begin anew with each
     /// view, and [`Keyspace::approximate_size`] work. Other calls fail with
     /// [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::verify`], [`Db::checkpoint`]
     /// and backups.
@@ -140,7 +140,7 @@ impl Db {
             threads: Own::new(Mutex::default()),
             begun: AtomicBool::new(false),
             report,
-            follower: Some(Own::new(Box::new(follower))),
+            follower: Some(Own::new(Arc::new(follower))),
         };
         Ok(Self { default: Keyspace { inner: Arc::new(inner), reference } })
     }

@@ -100,6 +100,17 @@ struct Place {
     is_beyond_view: bool,
 }
 
+impl Place {
+    /// The sequence number up to which everything survives a loss of power, if `seq` is the last
+    /// one that is known.
+    fn durable(&self, seq: SeqNo) -> SeqNo {
+        let live = self.manifest.live();
+        let Some(session) = live.session else { return seq };
+        let noted = self.window.as_ref().and_then(|(_, window)| window.mark(Watermark::Durable));
+        seq.min(noted.unwrap_or(0).max(live.flushed).max(session.last_seq))
+    }
+}
+
 /// A reader of a database that another process writes.
 pub(crate) struct Follower {
     storage: Arc<MultiDirStorage>,
@@ -130,6 +141,7 @@ impl Follower {
         let parts = Parts { storage: &storage, options: &options, tables: &tables, boot_id };
         let seq = parts.read(&mut place)?;
         let view = Arc::new(parts.view(&place, seq, None)?);
+        extend(&view, &place, seq);
         (place.is_beyond_view, place.tail.has_news_of_system) = (false, false);
         let views = Mutex::new(vec![Arc::downgrade(&view)]);
         let (place, view) = (Mutex::new(place), ArcSwap::new(view));
@@ -144,8 +156,8 @@ impl Follower {
         empty.manifest = Manifest::of_nothing(self.storage.clone(), &place.manifest, &self.tables);
         empty.memtable = Some(Arc::new(MemSlot::new(NO_MEMORY, 0)));
         let (parts, mark) = (self.parts(), place.manifest.mark(self.storage.clone()));
-        let earlier = Some(&**view);
-        parts.build(empty, Intent::Follow, BesideWriter { mark, earlier })
+        let (window, earlier) = (None, Some(&**view));
+        parts.build(empty, Intent::Follow, BesideWriter { mark, window, earlier })
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -170,6 +182,7 @@ impl Follower {
 
     /// Sees everything that was acknowledged before the call.
     pub(crate) fn catch_up(&self) -> Result<CatchUp> {
+        self.view().gate.check_open()?;
         let mut place = self.place.lock();
         let mut done = CatchUp::default();
         for pause in PAUSES {
@@ -202,10 +215,11 @@ impl Follower {
         let seq = read?.max(self.view().commit.visible());
         if place.is_beyond_view || place.tail.has_news_of_system {
             let view = Arc::new(self.parts().view(place, seq, Some(&**self.view()))?);
+            extend(&view, place, seq);
             self.show(view);
             (place.is_beyond_view, place.tail.has_news_of_system) = (false, false);
         } else {
-            self.view().commit.follow(seq);
+            extend(&self.view(), place, seq);
         }
         done.seq = seq;
         Ok(())
@@ -215,6 +229,9 @@ impl Follower {
         let mut views = self.views.lock();
         views.retain(|view| view.strong_count() > 0);
         views.push(Arc::downgrade(&view));
+        if self.view().gate.is_closed() {
+            view.gate.close();
+        }
         self.view.store(view);
     }
 
@@ -246,6 +263,12 @@ impl Follower {
             }
         }
     }
+}
+
+/// Has `view` see what was read of the log since it was made, everything up to `seq`.
+fn extend(view: &Engine, place: &Place, seq: SeqNo) {
+    view.retained_log.follow(&place.tail.files);
+    view.commit.follow(seq, place.tail.position, place.durable(seq));
 }
 
 /// What views are made of.
@@ -317,10 +340,11 @@ impl Parts<'_> {
         // Twice: one copy may have a half of the number before and a half of the one after.
         let mut visible = window.mark(Watermark::Visible);
         for _ in 0..2 {
-            if !window.look_again(identity).map_err(failed)? {
+            let Some(again) = window.again().map_err(failed)? else {
                 place.window = None;
                 return Err(incomplete("the window of the session is not there"));
-            }
+            };
+            *window = again;
             visible = visible.max(window.mark(Watermark::Visible));
         }
         Ok(visible)
@@ -329,9 +353,10 @@ impl Parts<'_> {
     /// The engine of a view of what was read, everything up to `seq`.
     fn view(&self, place: &Place, seq: SeqNo, earlier: Option<&Engine>) -> Result<Engine> {
         let mark = place.manifest.mark(self.storage.clone());
+        let window = place.window.as_ref().map(|(_, window)| window.clone());
         let mut recovered = self.recovered(place, seq);
         recovered.memtable = Some(place.tail.slot.clone());
-        self.build(recovered, Intent::Read, BesideWriter { mark, earlier })
+        self.build(recovered, Intent::Read, BesideWriter { mark, window, earlier })
     }
 
     fn recovered(&self, place: &Place, seq: SeqNo) -> Recovered {

@@ -6,6 +6,7 @@
 mod backup;
 mod bulk_load;
 mod changes;
+mod changes_followed;
 mod checkpoint;
 mod compression;
 mod corruption;

@@ -35,7 +35,7 @@ use crate::directories::Directories;
 use crate::engine::Engine;
 use crate::full_disk::FullDisk;
 use crate::gate::Intent;
-use crate::manifest::{Current, Followed, Manifest, News};
+use crate::manifest::{Current, Followed, Manifest, ManifestMark, News};
 use crate::options::Options;
 use crate::recovery::{Recovered, block_cache};
 use crate::replay::RecoveryReport;
@@ -173,6 +173,33 @@ impl Follower {
     /// The current view, to be kept.
     pub(crate) fn own_view(&self) -> Arc<Engine> {
         self.view.load_full()
+    }
+
+    /// The view for a reader of many keys, to be kept. It is of the manifest as it is now: files
+    /// that an older one names may be gone.
+    pub(crate) fn fresh_view(&self) -> Arc<Engine> {
+        let view = self.own_view();
+        let is_old = view.followed.as_ref().is_some_and(ManifestMark::is_outdated);
+        match is_old && self.catch_up().is_ok() {
+            true => self.own_view(),
+            false => view,
+        }
+    }
+
+    /// The answer of `read`, which is made again, in a later view, as long as it is outdated.
+    pub(crate) fn again<T>(
+        &self,
+        read: impl Fn() -> T,
+        first_error: impl Fn(&T) -> Option<&Error>,
+    ) -> T {
+        for _ in 1..VIEWS_MAX {
+            let answer = read();
+            let outdated = first_error(&answer).is_some_and(|e| e.kind() == ErrorKind::Outdated);
+            if !outdated || self.catch_up().is_err() {
+                return answer;
+            }
+        }
+        read()
     }
 
     /// What it has come to.

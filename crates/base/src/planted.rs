@@ -301,6 +301,8 @@ pub enum Bug {
     DictionaryNotStored,
     /// A dictionary gets the number of one that an earlier session has stored.
     DictionaryNumberReused,
+    /// A dictionary goes with its keyspace although changes that are kept name it.
+    ToldDictionaryDropped,
     /// A keyspace that is dropped leaves its dictionaries.
     DictionaryKeptByDrop,
     /// A hash group does not learn of an operand above one of its values.

@@ -7,7 +7,6 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_hot::HotStore;
 use cleavedb_index::{MemTable, RangeTombstones};
-use cleavedb_storage::LeftWindow;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
@@ -18,7 +17,7 @@ use crate::catalog_load;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
-use crate::engine::Engine;
+use crate::engine::{Engine, Primary};
 use crate::events::Events;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
@@ -27,7 +26,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::latency::Latencies;
 use crate::limit::Limit;
-use crate::manifest::{LiveFiles, ManifestMark};
+use crate::manifest::LiveFiles;
 use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::{Background, Options};
@@ -45,10 +44,7 @@ use crate::value_files;
 
 /// What the engine of a reader beside the writer has besides.
 pub(crate) struct BesideWriter<'a> {
-    /// How far the manifest was read.
-    pub(crate) mark: ManifestMark,
-    /// The window of the writer's session.
-    pub(crate) window: Option<LeftWindow>,
+    pub(crate) primary: Primary,
     /// The engine before it: open files, keyspaces and snapshots are shared.
     pub(crate) earlier: Option<&'a Engine>,
 }
@@ -72,10 +68,8 @@ pub(crate) fn build(
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let memtable = recovered.memtable.unwrap_or_else(new);
-    let (followed, followed_window, earlier) = match beside {
-        Some(BesideWriter { mark, window, earlier }) => (Some(mark), window, earlier),
-        None => (None, None, None),
-    };
+    let (primary, earlier) = beside.map(|beside| (beside.primary, beside.earlier)).unzip();
+    let earlier = earlier.flatten();
     let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
@@ -83,12 +77,7 @@ pub(crate) fn build(
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
     let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
-    // A reader is told nothing of changes that its writer does not keep.
-    let keeps = match &followed {
-        Some(_) => live.change_log.bytes > 0,
-        None => options.keeps_changes(),
-    };
-    let retained_log = RetainedLog::of(&live, keeps, commit.visible());
+    let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {
         storage,
         database_id,
@@ -98,8 +87,7 @@ pub(crate) fn build(
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
-        followed,
-        followed_window,
+        primary,
         snapshots,
         retained_log,
         tables,

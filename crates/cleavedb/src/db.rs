@@ -120,14 +120,6 @@ impl Inner {
         }
     }
 
-    /// The same, for a reader of many keys.
-    fn engine_to_read(&self) -> Own<Arc<Engine>> {
-        match &self.follower {
-            None => self.engine.clone(),
-            Some(follower) => Own::new(follower.fresh_view()),
-        }
-    }
-
     /// The engine, ready for writes: the first call begins the session.
     #[inline]
     fn writable(&self) -> Result<&Engine> {

@@ -167,12 +167,12 @@ pub(crate) fn open_part(engine: &Engine, part: &LogPart, len: u64) -> Result<Ope
     let name = name_of(part);
     let opened = engine.storage.open(&name, Mode::Read, Access::Sequential);
     let file = opened.map_err(|e| Error::unopened("open a log file", e).with("file", name))?;
-    if engine.followed.is_none() {
+    let Some(primary) = &engine.primary else {
         let buffer = engine.commit.log.buffer().clone();
         let file = Arc::new(TailedFile::new(file, buffer, part.base, len));
         return Ok(OpenPart { file, window: None, len });
-    }
-    let window = engine.followed_window.as_ref().filter(|_| part.is_open);
+    };
+    let window = primary.window.as_ref().filter(|_| part.is_open);
     let failed = |e| Error::io("read the log window", e).with("file", "window");
     let window = window.map(LeftWindow::again).transpose().map_err(failed)?.flatten();
     Ok(OpenPart { file, window, len })

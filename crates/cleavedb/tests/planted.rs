@@ -57,6 +57,12 @@ const SEEDS: u64 = 60;
 /// A check from a seed: the failure that it finds.
 type Check = fn(u64) -> Result<(), String>;
 
+/// The design that a seed stands for.
+fn design(seed: u64) -> Setup {
+    let designs = Setup::designs();
+    designs[seed as usize % designs.len()].clone()
+}
+
 /// Runs `check` with a bug planted, until it fails or the seeds are used up; then without.
 fn caught(bug: Bug, check: Check) {
     let found = (0..SEEDS).find_map(|seed| {
@@ -159,14 +165,12 @@ fn growing_window(seed: u64) -> Result<(), String> {
 
 /// A copy of a store beside its original, as in `sessions.rs`.
 fn copy_beside_its_original(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    a_copy_stays_apart(&designs[seed as usize % designs.len()], seed.is_multiple_of(2))
+    a_copy_stays_apart(&design(seed), seed.is_multiple_of(2))
 }
 
 /// Transactions that are open at once, as in `transactions.rs`.
 fn transactions(seed: u64) -> Result<(), String> {
-    let setups = Setup::designs();
-    interleaved(&setups[seed as usize % setups.len()], seed).map(drop)
+    interleaved(&design(seed), seed).map(drop)
 }
 
 /// Checkpoints, as in `checkpoint.rs`.
@@ -177,14 +181,12 @@ fn checkpoint(seed: u64) -> Result<(), String> {
 
 /// Backups of a disk that was set back, as in `backup.rs`.
 fn backup_of_the_past(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    a_backup_after_a_disk_was_set_back(&designs[seed as usize % designs.len()])
+    a_backup_after_a_disk_was_set_back(&design(seed))
 }
 
 /// Restores that a loss of power ends, as in `backup.rs`.
 fn restore(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    a_restore_survives_a_loss_of_power(&designs[seed as usize % designs.len()], seed)
+    a_restore_survives_a_loss_of_power(&design(seed), seed)
 }
 
 /// A secondary follows drawn operations under one setup, as in `secondary.rs`.
@@ -194,14 +196,12 @@ fn secondaries(seed: u64) -> Result<(), String> {
 }
 
 fn secondaries_beside_a_window(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    a_torn_window_is_read_again(&designs[seed as usize % designs.len()])
+    a_torn_window_is_read_again(&design(seed))
 }
 
 /// A store of a process that died is read, as in `read_only.rs`.
 fn readers_of_a_killed_store(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
+    let setup = &design(seed);
     let disks = Disks::new(setup);
     let failed = |e: cleavedb::Error| e.to_string();
     let db = open_all(&disks.storages(), setup).map_err(failed)?;
@@ -228,8 +228,7 @@ fn torn_batch(seed: u64) -> Result<(), String> {
 
 /// Stores that are filled up to their space limit, as in `space.rs`.
 fn full_store(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
+    let setup = &design(seed);
     let (count, again) = filled_twice(setup)?;
     if again > count / 3 { Ok(()) } else { Err(format!("{setup}: {again} of {count} records")) }
 }
@@ -392,14 +391,12 @@ fn model_with_record_caches(seed: u64) -> Result<(), String> {
 
 /// Databases that share the memory of their caches.
 fn shared_caches(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    databases_share_caches(&designs[seed as usize % designs.len()])
+    databases_share_caches(&design(seed))
 }
 
 /// The model of one design and of operations of `profile`.
 fn model_of_profile(profile: Profile, seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
+    let setup = &design(seed);
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
 }
 
@@ -420,8 +417,7 @@ fn model_with_merges(seed: u64) -> Result<(), String> {
 
 /// The same with a filter that replaces each value by itself.
 fn model_with_filter(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let mut setup = designs[seed as usize % designs.len()].clone();
+    let mut setup = design(seed);
     let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
     setup.options.filter = Some(Filter::new(same));
     model_of_ops(&[setup], &Generator::new(seed, Profile::model()).take(150))
@@ -432,9 +428,13 @@ fn compressed_keyspaces(seed: u64) -> Result<(), String> {
     compressed::dictionaries_stay(&setups[seed as usize % setups.len()], seed)
 }
 
+fn changes_of_dropped_keyspaces(seed: u64) -> Result<(), String> {
+    let setups = compressed::setups();
+    compressed::changes_outlive_their_keyspace(&setups[seed as usize % setups.len()], seed)
+}
+
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    expiry::space_comes_back(&designs[seed as usize % designs.len()])
+    expiry::space_comes_back(&design(seed))
 }
 
 /// Crashes where writes delete ranges.
@@ -445,14 +445,12 @@ fn crash_with_ranges(seed: u64) -> Result<(), String> {
 }
 
 fn keyspaces(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    Keyspaces::new(&designs[seed as usize % designs.len()], seed)?.run(120, true)
+    Keyspaces::new(&design(seed), seed)?.run(120, true)
 }
 
 /// Bulk loads among other operations, as in `bulk_load.rs`.
 fn model_with_loads(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let setup = &designs[seed as usize % designs.len()];
+    let setup = &design(seed);
     loads::among_operations(setup, seed)?;
     loads::beside_writes(setup, seed)
 }
@@ -590,9 +588,7 @@ fn lost_edits(seed: u64) -> Result<(), String> {
 
 /// Stores on disks without a free byte, as in `full_disk.rs`.
 fn no_free_byte(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let (killed, design) = (seed.is_multiple_of(2), seed as usize / 2 % designs.len());
-    freed_without_a_free_byte(&designs[design], killed, false)
+    freed_without_a_free_byte(&design(seed / 2), seed.is_multiple_of(2), false)
 }
 
 /// Stores that are closed when a write was refused, as in `full_disk.rs`.
@@ -604,15 +600,13 @@ fn full_when_closed(seed: u64) -> Result<(), String> {
 
 /// Ranges that are collected, as in `range_collection.rs`.
 fn collected_ranges(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    nothing_is_left(&designs[seed as usize % designs.len()], seed);
+    nothing_is_left(&design(seed), seed);
     Ok(())
 }
 
 /// Deletes among living values, as in `range_collection.rs`.
 fn collected_deletes(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    deletes_leave_too(&designs[seed as usize % designs.len()], seed);
+    deletes_leave_too(&design(seed), seed);
     Ok(())
 }
 
@@ -633,13 +627,11 @@ fn destroyed_stores(seed: u64) -> Result<(), String> {
 
 /// Readers of changes, as in `changes.rs`.
 fn changes(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    changes_are_the_content(&designs[seed as usize % designs.len()], seed)
+    changes_are_the_content(&design(seed), seed)
 }
 
 fn changes_after_crashes(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    changes_survive_crashes(&designs[seed as usize % designs.len()], seed)
+    changes_survive_crashes(&design(seed), seed)
 }
 
 fn changes_behind_a_hole(seed: u64) -> Result<(), String> {
@@ -648,8 +640,7 @@ fn changes_behind_a_hole(seed: u64) -> Result<(), String> {
 
 /// Changes that a secondary tells, as in `changes_followed.rs`.
 fn changes_beside_a_window(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    a_torn_window_hides_no_change(&designs[seed as usize % designs.len()])
+    a_torn_window_hides_no_change(&design(seed))
 }
 
 fn changes_of_a_lost_session(seed: u64) -> Result<(), String> {
@@ -657,8 +648,7 @@ fn changes_of_a_lost_session(seed: u64) -> Result<(), String> {
 }
 
 fn deleted_changes(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    changes_hold_what_was_deleted(&designs[seed as usize % designs.len()], seed)
+    changes_hold_what_was_deleted(&design(seed), seed)
 }
 
 /// What is worth a collection of a short file.
@@ -752,6 +742,7 @@ caught! {
     a_dictionary_that_is_not_stored: DictionaryNotStored by compressed_keyspaces;
     a_dictionary_with_the_number_of_another: DictionaryNumberReused by compressed_keyspaces;
     a_dictionary_that_outlives_its_keyspace: DictionaryKeptByDrop by compressed_keyspaces;
+    a_dictionary_that_changes_lack: ToldDictionaryDropped by changes_of_dropped_keyspaces;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;

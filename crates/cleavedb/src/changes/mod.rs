@@ -95,8 +95,8 @@ impl Changes {
     }
 
     /// Waits until [`Iterator::next`] has a batch or an error to return, for at most `timeout`.
-    /// Returns whether it has. Looks every few milliseconds, so that writers do nothing for it. That
-    /// of a secondary has it catch up ([`crate::Db::catch_up`]) with each look.
+    /// Returns whether it has. Looks every few milliseconds, so that writers do nothing for it. On
+    /// a secondary it catches up with each look ([`crate::Db::catch_up`]).
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {

@@ -4,7 +4,7 @@ use cleavedb_base::Result;
 
 use super::Db;
 use crate::changes::{Changes, Source};
-use crate::log_retention;
+use crate::{dictionaries, log_retention};
 
 impl Db {
     /// What was committed from sequence number `from` on, in all keyspaces, in commit order, each
@@ -70,6 +70,12 @@ impl Db {
     /// kept.
     pub fn drop_changes(&self, upto: u64) -> Result<()> {
         self.open_engine()?;
-        log_retention::give_up(self.inner.writable()?, upto)
+        let engine = self.inner.writable()?;
+        log_retention::give_up(engine, upto)?;
+        if dictionaries::forget_dropped(engine)? {
+            // What it has written is a change, too.
+            log_retention::give_up(engine, upto)?;
+        }
+        Ok(())
     }
 }

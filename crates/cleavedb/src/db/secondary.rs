@@ -31,24 +31,25 @@ impl Db {
     /// It sees what was acknowledged with [`Durability::Os`] or [`Durability::Sync`] before the
     /// call, and after each [`Db::catch_up`] what was acknowledged before that, whether it is in
     /// tables, in the log, or in the window of the log alone. That may be more than a loss of power
-    /// leaves. Between two calls it stays as it is, but for two things that catch up by themselves:
-    /// a read of now, with several keys ([`Keyspace::multi_get`]) too, that finds the data gone that
-    /// it needs; and a new snapshot, range or cursor, if the primary has changed its files since.
+    /// leaves. Between two calls it stays as it is, but for two things that catch up by
+    /// themselves: a read of now, also of several keys ([`Keyspace::multi_get`]), that finds the
+    /// data gone that it needs; and a new snapshot, range or cursor, if the primary has changed its
+    /// files since.
     ///
     /// The primary does not know of it and never waits for it. No lock is taken, nothing is
     /// written, no thread is started, and the right to read the files suffices. The primary may
     /// close, die and be opened again meanwhile; without one the last state is read.
     ///
-    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Db::metrics`], whose counters begin anew with each
-    /// view, and [`Keyspace::approximate_size`] work. Other calls fail with
+    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Keyspace::approximate_size`] and
+    /// [`Db::metrics`], whose counters begin anew with each view, work. Other calls fail with
     /// [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::verify`], [`Db::checkpoint`]
     /// and backups.
     ///
     /// Snapshots, ranges and cursors see one moment, whatever is caught up. The primary does not
     /// keep for them what it removes: once it has flushed, compacted or collected what they have
     /// still to read, their calls may fail with [`ErrorKind::Outdated`], and never give another
-    /// answer. A later view may not have what theirs has, so they do not go on by themselves: take a
-    /// new one, which may begin behind the last key ([`crate::Cursor::seek`]) and sees a later
+    /// answer. A later view may not have what theirs has, so they do not go on by themselves: take
+    /// a new one, which may begin behind the last key ([`crate::Cursor::seek`]) and sees a later
     /// moment.
     ///
     /// It takes up to [`Options::memory_bytes`], and the part of the log that the primary has not

@@ -32,10 +32,10 @@ use self::tail::{Source, Tail, incomplete};
 use crate::build::{BesideWriter, build};
 use crate::catalog::CatalogEntry;
 use crate::directories::Directories;
-use crate::engine::Engine;
+use crate::engine::{Engine, Primary};
 use crate::full_disk::FullDisk;
 use crate::gate::Intent;
-use crate::manifest::{Current, Followed, Manifest, ManifestMark, News};
+use crate::manifest::{Current, Followed, Manifest, News};
 use crate::options::Options;
 use crate::recovery::{Recovered, block_cache};
 use crate::replay::RecoveryReport;
@@ -155,9 +155,7 @@ impl Follower {
         let mut empty = self.parts().recovered(&place, 0);
         empty.manifest = Manifest::of_nothing(self.storage.clone(), &place.manifest, &self.tables);
         empty.memtable = Some(Arc::new(MemSlot::new(NO_MEMORY, 0)));
-        let (parts, mark) = (self.parts(), place.manifest.mark(self.storage.clone()));
-        let (window, earlier) = (None, Some(&**view));
-        parts.build(empty, Intent::Follow, BesideWriter { mark, window, earlier })
+        self.parts().build(&place, empty, Intent::Follow, Some(&**view))
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -179,8 +177,7 @@ impl Follower {
     /// that an older one names may be gone.
     pub(crate) fn fresh_view(&self) -> Arc<Engine> {
         let view = self.own_view();
-        let is_old = view.followed.as_ref().is_some_and(ManifestMark::is_outdated);
-        match is_old && self.catch_up().is_ok() {
+        match view.is_outdated() && self.catch_up().is_ok() {
             true => self.own_view(),
             false => view,
         }
@@ -379,11 +376,9 @@ impl Parts<'_> {
 
     /// The engine of a view of what was read, everything up to `seq`.
     fn view(&self, place: &Place, seq: SeqNo, earlier: Option<&Engine>) -> Result<Engine> {
-        let mark = place.manifest.mark(self.storage.clone());
-        let window = place.window.as_ref().map(|(_, window)| window.clone());
         let mut recovered = self.recovered(place, seq);
         recovered.memtable = Some(place.tail.slot.clone());
-        self.build(recovered, Intent::Read, BesideWriter { mark, window, earlier })
+        self.build(place, recovered, Intent::Read, earlier)
     }
 
     fn recovered(&self, place: &Place, seq: SeqNo) -> Recovered {
@@ -401,14 +396,20 @@ impl Parts<'_> {
 
     fn build(
         &self,
+        place: &Place,
         recovered: Recovered,
         intent: Intent,
-        beside: BesideWriter<'_>,
+        earlier: Option<&Engine>,
     ) -> Result<Engine> {
+        let mark = place.manifest.mark(self.storage.clone());
+        let window = place.window.as_ref().map(|(_, window)| window.clone());
+        let beside = BesideWriter { primary: Primary { mark, window }, earlier };
         let (_, full) = FullDisk::over(self.storage.first().storage.clone());
         let (placed, volumes, locks) = (self.storage.clone(), Vec::new(), Vec::new());
         let directories = Directories { placed, volumes, locks };
-        let options = self.options.clone();
+        // Whether changes are kept is a matter of the process that writes.
+        let change_retention_bytes = Some(place.manifest.live().change_log.bytes);
+        let options = Options { change_retention_bytes, ..self.options.clone() };
         // No file is created, so no number needs a salt.
         build(directories, options, recovered, (None, full), (intent, 0), Some(beside))
             .map(|(engine, _)| engine)

@@ -1,13 +1,16 @@
 //! The reads of a keyspace: keys, ranges, cursors and snapshots, as of now.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::Result;
+use cleavedb_storage::process::Own;
 
 use super::Keyspace;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
+use crate::engine::Engine;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
@@ -54,6 +57,14 @@ impl Keyspace {
         self.one(|| self.range(..).next_back())
     }
 
+    /// The engine with the data, for a reader of many keys.
+    fn engine_to_read(&self) -> Own<Arc<Engine>> {
+        match &self.inner.follower {
+            None => self.inner.engine.clone(),
+            Some(follower) => Own::new(follower.fresh_view()),
+        }
+    }
+
     /// What a step of a range finds.
     fn one(&self, step: impl Fn() -> Option<Result<Item>>) -> Result<Option<Item>> {
         let found = match &self.inner.follower {
@@ -91,7 +102,7 @@ impl Keyspace {
     /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let bounds = Bounds::of(self.entry().id, &range);
-        let engine = self.inner.engine_to_read();
+        let engine = self.engine_to_read();
         let refused = engine.gate.check_open().err();
         let cursor = Cursor::new(engine, bounds, None, refused);
         // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
@@ -101,6 +112,6 @@ impl Keyspace {
     /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
     /// same moment. While it is held, the versions that it sees take space.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine_to_read(), self.entry().clone(), self.inner.clone())
+        Snapshot::new(self.engine_to_read(), self.entry().clone(), self.inner.clone())
     }
 }

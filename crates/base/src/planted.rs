@@ -301,6 +301,8 @@ pub enum Bug {
     DictionaryNotStored,
     /// A dictionary gets the number of one that an earlier session has stored.
     DictionaryNumberReused,
+    /// A dictionary goes with its keyspace although changes that are kept name it.
+    ToldDictionaryDropped,
     /// A keyspace that is dropped leaves its dictionaries.
     DictionaryKeptByDrop,
     /// The file of a blob is not named by an edit.
@@ -339,6 +341,10 @@ pub enum Bug {
     LoadNotTold,
     /// A reader that asks for durable changes gets some that a loss of power may take.
     ChangesAhead,
+    /// A reader of another process's changes believes a log that ends too early in the window.
+    ShortChangesBelieved,
+    /// A reader of another process's changes does not notice that what it has told was lost.
+    ChangesOfLostSession,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -17,7 +17,7 @@ use crate::catalog_load;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
-use crate::engine::Engine;
+use crate::engine::{Engine, Primary};
 use crate::events::Events;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
@@ -26,7 +26,7 @@ use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::latency::Latencies;
 use crate::limit::Limit;
-use crate::manifest::{LiveFiles, ManifestMark};
+use crate::manifest::LiveFiles;
 use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::{Background, Options};
@@ -44,8 +44,7 @@ use crate::value_files;
 
 /// What the engine of a reader beside the writer has besides.
 pub(crate) struct BesideWriter<'a> {
-    /// How far the manifest was read.
-    pub(crate) mark: ManifestMark,
+    pub(crate) primary: Primary,
     /// The engine before it: open files, keyspaces and snapshots are shared.
     pub(crate) earlier: Option<&'a Engine>,
 }
@@ -69,7 +68,7 @@ pub(crate) fn build(
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let memtable = recovered.memtable.unwrap_or_else(new);
-    let (followed, earlier) = beside.map(|beside| (beside.mark, beside.earlier)).unzip();
+    let (primary, earlier) = beside.map(|beside| (beside.primary, beside.earlier)).unzip();
     let earlier = earlier.flatten();
     let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
@@ -88,7 +87,7 @@ pub(crate) fn build(
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
-        followed,
+        primary,
         snapshots,
         retained_log,
         tables,

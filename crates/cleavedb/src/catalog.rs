@@ -128,6 +128,9 @@ pub(crate) struct Catalog {
     next_dictionary: Mutex<NonZeroU32>,
     /// Those that values are compressed with.
     pub(crate) dictionaries: Dictionaries,
+    /// The numbers of stored ones whose keyspaces were dropped, each with a sequence number that is
+    /// not below that of the drop. A leaf lock.
+    pub(crate) dropped_dictionaries: Mutex<Vec<(NonZeroU32, SeqNo)>>,
     /// What the compressors of all keyspaces share.
     pub(crate) compression: Arc<Compression>,
     /// Length from which on values leave the index whatever a keyspace says, in bytes.
@@ -166,6 +169,7 @@ impl Catalog {
             next_tombstone: AtomicU64::new(0),
             next_dictionary: Mutex::new(NonZeroU32::MIN),
             dictionaries: Dictionaries::default(),
+            dropped_dictionaries: Mutex::default(),
             compression,
             long_value,
         }
@@ -203,7 +207,9 @@ impl Catalog {
             changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
             next_dictionary: Mutex::new(NonZeroU32::MIN),
-            dictionaries: self.dictionaries.clone(),
+            // Numbers may be used again, and readers of this state go on.
+            dictionaries: self.dictionaries.apart(),
+            dropped_dictionaries: Mutex::default(),
             compression: self.compression.clone(),
             long_value: self.long_value,
         }

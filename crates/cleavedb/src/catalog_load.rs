@@ -58,6 +58,10 @@ fn load_records(engine: &Engine) -> Result<()> {
             }
             Some(&DICTIONARIES) => {
                 let (keyspace, dictionary) = dictionaries::decode(key, records.value())?;
+                if keyspace == KeyspaceId::SYSTEM {
+                    let dropped = (dictionary.number(), records.seq());
+                    engine.catalog.dropped_dictionaries.lock().push(dropped);
+                }
                 stored.push((keyspace, Arc::new(dictionary)));
             }
             Some(&RANGES) => {

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::record::RecordKind;
+use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{
     EncodedKey, EntryKind, Error, ErrorKind, FileNumber, KeyspaceId, Result, ValuePointer,
 };
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
 use cleavedb_values::groups::key_block::KeyBlock;
 use cleavedb_values::groups::{Extent, KeyDirectoryReader, Location};
-use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
+use cleavedb_values::{GroupId, GroupTable, RetainedFile, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
@@ -31,7 +31,9 @@ pub struct CheckReport {
     pub tables: u64,
     /// Value files read in full.
     pub value_files: u64,
-    /// Records in them.
+    /// Log files read in full that are kept for readers of changes, and for nothing else.
+    pub retained_logs: u64,
+    /// Records in all of them.
     pub records: u64,
     /// Visible keys of all keyspaces.
     pub keys: u64,
@@ -76,7 +78,8 @@ pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport>
     let left_alone = engine.jobs.lock().damaged.hot.clone();
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
     // The index is read three times: by itself, for the live bytes, and for the values.
-    let total = 3 * index + live.value_bytes() + live.owned();
+    let retained: u64 = live.value_files.retained().map(|(_, file)| file.len).sum();
+    let total = 3 * index + live.value_bytes() + live.owned() + retained;
     progress.begin(total);
     for (_, table) in state.version.tables() {
         report.tables += 1;
@@ -85,6 +88,7 @@ pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport>
         progress.add(table.meta().size)?;
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
+    check_retained(engine, &live, &mut report, progress)?;
     check_live_bytes(&state, &live, (hot, &left_alone), &mut report);
     progress.add(index)?;
     check_pointers(engine, &state, held.at, &mut report, progress)?;
@@ -132,6 +136,32 @@ fn check_values(
         let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
         progress.add(extent.len())?;
+    }
+    Ok(())
+}
+
+/// Checks the log files that are kept for readers of changes. Those that go meanwhile are left out.
+fn check_retained(
+    engine: &Engine,
+    live: &LiveFiles,
+    report: &mut CheckReport,
+    progress: &Progress,
+) -> Result<()> {
+    for (number, RetainedFile { base, len }) in live.value_files.retained() {
+        progress.add(len)?;
+        let name = Name::numbered(FileKind::Log, number);
+        let identity = FileIdentity::new(engine.database_id, number);
+        let mut records = 0;
+        let opened = engine.storage.open(&name, Mode::Read, Access::Sequential);
+        let read = opened.map_err(|e| Error::unopened("open a log file", e)).and_then(|file| {
+            let mut reader = LogReader::new(&*file, None, identity, base, 0, Some(len))?;
+            read_all(&mut reader, len, &mut records)
+        });
+        if read.is_ok() || engine.manifest.lock().live().value_files.is_retained(number) {
+            report.retained_logs += 1;
+            report.records += records;
+            report.note(read.map_err(|e| e.with("file", name)));
+        }
     }
     Ok(())
 }
@@ -239,7 +269,7 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
     if reader.offset() == len {
         return Ok(());
     }
-    let what = "a value file has a damaged record";
+    let what = "a log file or segment has a damaged record";
     Err(Error::corruption(what).with("offset", reader.offset()))
 }
 
@@ -342,12 +372,14 @@ fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
     let there =
         |kind, number| files.iter().any(|(name, _)| name.kind() == kind && name.number() == number);
     let missing = |kind, number| {
-        let name = cleavedb_storage::Name::numbered(kind, number);
+        let name = Name::numbered(kind, number);
         Err(Error::corruption("a file that the manifest names is missing").with("file", name))
     };
-    for (number, facts) in live.value_files.iter() {
-        if !there(facts.kind, number) {
-            report.note(missing(facts.kind, number));
+    let value_files = live.value_files.iter().map(|(number, facts)| (facts.kind, number));
+    let retained = live.value_files.retained().map(|(number, _)| (FileKind::Log, number));
+    for (kind, number) in value_files.chain(retained) {
+        if !there(kind, number) {
+            report.note(missing(kind, number));
         }
     }
     for (_, table) in live.version.tables() {

@@ -122,8 +122,11 @@ impl Commit {
         self.publisher.visible()
     }
 
-    /// Makes what a reader beside the writer has read from the log visible, up to `seq`.
-    pub(crate) fn follow(&self, seq: SeqNo) {
+    /// Makes what a reader beside the writer has read from the log visible, up to `seq`. The log
+    /// was read up to `position`, and survives a loss of power up to `durable`.
+    pub(crate) fn follow(&self, seq: SeqNo, position: u64, durable: SeqNo) {
+        self.log.set_written_upto(position);
+        self.durable.store(durable, Ordering::Release);
         self.publisher.follow(seq);
     }
 

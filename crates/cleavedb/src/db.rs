@@ -100,7 +100,7 @@ struct Inner {
     begun: AtomicBool,
     report: RecoveryReport,
     /// The views of a reader beside the writer. Its engine is their base, which has no data.
-    follower: Option<Own<Box<Follower>>>,
+    follower: Option<Own<Arc<Follower>>>,
 }
 
 impl Drop for Inner {

@@ -3,7 +3,8 @@
 //!
 //! A dictionary is committed before a value that names it: the log is one sequence, so each prefix
 //! of it that survives has the dictionaries of its values. It goes with its keyspace, and is never
-//! replaced: values that are stored keep theirs.
+//! replaced: values that are stored keep theirs. While changes are kept their values may name it
+//! after the drop, so it stays then, as one of no keyspace, until the last of them has gone.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -60,6 +61,67 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(KeyspaceId, Dictionary
         return Err(bad().with("dictionary", number));
     }
     Ok((KeyspaceId(u16::from_le_bytes(*keyspace)), dictionary))
+}
+
+/// A dictionary whose keyspace is dropped.
+pub(crate) struct Dropped {
+    number: NonZeroU32,
+    key: Vec<u8>,
+    /// What stays of it; none if no changes are kept.
+    stored: Option<Vec<u8>>,
+}
+
+impl Dropped {
+    /// What the drop writes of it.
+    pub(crate) fn op(&self) -> Op<'_> {
+        match &self.stored {
+            Some(stored) => Op::put(&self.key, stored),
+            None => Op::delete(&self.key),
+        }
+    }
+}
+
+/// The dictionaries of `keyspace`, which is being dropped.
+pub(crate) fn dropped(engine: &Engine, keyspace: &CatalogEntry) -> Vec<Dropped> {
+    let stays = engine.retained_log.first_seq().is_some() && !planted(Bug::ToldDictionaryDropped);
+    let of = |it: &Arc<Dictionary>| {
+        let stored = stays.then(|| encode(KeyspaceId::SYSTEM, it));
+        Dropped { number: it.number(), key: key(it.number()), stored }
+    };
+    match planted(Bug::DictionaryKeptByDrop) {
+        true => Vec::new(),
+        false => keyspace.compressor.dictionaries().iter().map(of).collect(),
+    }
+}
+
+/// Their keyspace was dropped. Those of earlier drops go that no change names any more.
+pub(crate) fn are_dropped(engine: &Engine, dropped: &[Dropped]) {
+    let upto = engine.commit.visible();
+    let stored = dropped.iter().filter(|it| it.stored.is_some()).map(|it| (it.number, upto));
+    engine.catalog.dropped_dictionaries.lock().extend(stored);
+    // What fails is tried again at the next drop, and at the close.
+    let _ = forget_dropped(engine);
+}
+
+/// Deletes the dictionaries of dropped keyspaces that no change names any more. Returns whether
+/// there were some.
+pub(crate) fn forget_dropped(engine: &Engine) -> Result<bool> {
+    let first = engine.retained_log.first_seq().unwrap_or(SEQ_MAX);
+    let mut dropped = engine.catalog.dropped_dictionaries.lock();
+    let (gone, kept): (Vec<_>, _) = dropped.drain(..).partition(|(_, seq)| *seq < first);
+    *dropped = kept;
+    drop(dropped);
+    if gone.is_empty() {
+        return Ok(false);
+    }
+    let keys: Vec<_> = gone.iter().map(|(number, _)| key(*number)).collect();
+    let ops: Vec<_> = keys.iter().map(|k| EncodedOp::of_system(Op::delete(k), true)).collect();
+    let bytes = keys.iter().map(|key| key.len() as u64).sum();
+    let written = write::write(engine, &ops, bytes, Durability::Buffered, Terms::default());
+    if written.is_err() {
+        engine.catalog.dropped_dictionaries.lock().extend(gone);
+    }
+    written.map(|()| true)
 }
 
 /// Adds the dictionaries that tables have.

@@ -19,8 +19,8 @@ use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
-    RemoveMode, Storage,
+    Access, DirLock, File, FileClass, FileKind, LeftWindow, Lock, Mode, MultiDirStorage, Name,
+    ObsoleteFiles, RemoveMode, Storage,
 };
 use cleavedb_values::RecordCache;
 use cleavedb_values::groups::GroupFilters;
@@ -50,6 +50,14 @@ use crate::throttle::Throttle;
 use crate::time::Time;
 use crate::totals::Totals;
 
+/// The process that writes the database, as a view beside it has found it.
+pub(crate) struct Primary {
+    /// How far its manifest was read.
+    pub(crate) mark: ManifestMark,
+    /// The log window of its session.
+    pub(crate) window: Option<LeftWindow>,
+}
+
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
@@ -62,8 +70,8 @@ pub(crate) struct Engine {
     pub(crate) commit: Commit,
     pub(crate) state: ReadStates,
     pub(crate) manifest: Mutex<Manifest>,
-    /// How far the manifest was read, if another process writes the database.
-    pub(crate) followed: Option<ManifestMark>,
+    /// Another process that writes the database, if this is a view beside it.
+    pub(crate) primary: Option<Primary>,
     pub(crate) snapshots: Arc<SnapshotList>,
     /// The log files that changes are read from.
     pub(crate) retained_log: RetainedLog,
@@ -322,14 +330,18 @@ impl Engine {
         Ok(Arc::new(Segment::new(name, identity, file, young, self.obsolete_files.clone())))
     }
 
+    /// Whether another process has changed the files of the database since this view was made.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.primary.as_ref().is_some_and(|primary| primary.mark.is_outdated())
+    }
+
     /// The error of a read, as a reader gets it: what another process that writes the database has
     /// removed is not damage.
     #[cold]
     pub(crate) fn explained(&self, error: Error) -> Error {
         let kind = error.kind();
         let is_damage = matches!(kind, ErrorKind::Corruption | ErrorKind::Io);
-        let outdated = self.followed.as_ref().is_some_and(ManifestMark::is_outdated);
-        if !is_damage || !outdated || planted(Bug::RemovedTakenForDamage) {
+        if !is_damage || !self.is_outdated() || planted(Bug::RemovedTakenForDamage) {
             return error;
         }
         let what = "the process that writes the database has removed what this view needs; catch \

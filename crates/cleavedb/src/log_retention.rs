@@ -5,10 +5,12 @@
 //! behind it hold as much as is to be kept, once its changes were given up, and before writes are
 //! refused for want of space: the oldest go first.
 
+use std::sync::Arc;
+
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::log::{FileHeader, LogReader, TailedFile};
-use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
+use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
 use cleavedb_values::ValueFileEdit;
 
 use crate::engine::Engine;
@@ -152,22 +154,39 @@ pub(crate) fn name_of(part: &LogPart) -> Name {
     Name::numbered(FileKind::Log, part.number)
 }
 
+/// The first bytes of a file of the log, with those that only the window has.
+pub(crate) struct OpenPart {
+    file: Arc<dyn File>,
+    /// The window of another process that may write it.
+    window: Option<LeftWindow>,
+    len: u64,
+}
+
 /// The first `len` bytes of a file, which are all stored.
-pub(crate) fn open_part(engine: &Engine, part: &LogPart, len: u64) -> Result<TailedFile> {
+pub(crate) fn open_part(engine: &Engine, part: &LogPart, len: u64) -> Result<OpenPart> {
     let name = name_of(part);
     let opened = engine.storage.open(&name, Mode::Read, Access::Sequential);
     let file = opened.map_err(|e| Error::unopened("open a log file", e).with("file", name))?;
-    Ok(TailedFile::new(file, engine.commit.log.buffer().clone(), part.base, len))
+    let Some(primary) = &engine.primary else {
+        let buffer = engine.commit.log.buffer().clone();
+        let file = Arc::new(TailedFile::new(file, buffer, part.base, len));
+        return Ok(OpenPart { file, window: None, len });
+    };
+    let window = primary.window.as_ref().filter(|_| part.is_open);
+    let failed = |e| Error::io("read the log window", e).with("file", "window");
+    let window = window.map(LeftWindow::again).transpose().map_err(failed)?.flatten();
+    Ok(OpenPart { file, window, len })
 }
 
 /// Reads a file that [`open_part`] opened, from `offset` on.
 pub(crate) fn read_part<'f>(
     engine: &Engine,
     part: &LogPart,
-    file: &'f TailedFile,
+    OpenPart { file, window, len }: &'f OpenPart,
     offset: u64,
 ) -> Result<LogReader<'f>> {
     let identity = FileIdentity::new(engine.database_id, part.number);
-    let reader = LogReader::new(file, None, identity, part.base, offset, None);
+    let (file, window) = (&**file, window.as_ref());
+    let reader = LogReader::new(file, window, identity, part.base, offset, Some(*len));
     reader.map_err(|e| e.with("file", name_of(part)))
 }

@@ -20,6 +20,8 @@ pub(crate) struct LogPart {
     pub(crate) base: u64,
     /// Log position behind its last record; none while it is the last file.
     pub(crate) end: Option<u64>,
+    /// Whether another process may still write it, so that its end may lie in the window of that.
+    pub(crate) is_open: bool,
     /// A number that is greater than those of all files before, and not greater than any of its
     /// own; none until it was read.
     pub(crate) first_seq: Option<SeqNo>,
@@ -29,6 +31,8 @@ pub(crate) struct LogPart {
 #[derive(Default)]
 struct Content {
     parts: Vec<LogPart>,
+    /// The first file with changes; none if there is none yet.
+    first_file: Option<FileNumber>,
     /// Every batch from this number on is there; 0 if none is kept.
     first_seq: SeqNo,
     loads: Vec<LoadedRange>,
@@ -48,20 +52,33 @@ impl RetainedLog {
             let first_seq = if is_kept { visible + 1 } else { 0 };
             return Self(Mutex::new(Content { first_seq, ..Content::default() }));
         }
-        let retained = live.value_files.retained().map(|(number, file)| (number, file.base, file));
-        let retained = retained.map(|(number, base, file)| (number, base, Some(file.len)));
-        let logs = live.value_files.logs().map(|(number, facts)| (number, facts.base, facts.len));
+        let retained =
+            live.value_files.retained().map(|(number, file)| (number, file.base, file.len));
+        // Those without a length go on: see `follow`.
+        let logs = live.value_files.logs();
+        let logs = logs.filter_map(|(number, facts)| Some((number, facts.base, facts.len?)));
         let logs = logs.filter(|(number, ..)| *number >= log.first_file);
-        let part = |(number, base, len): (FileNumber, u64, Option<u64>)| LogPart {
+        let part = |(number, base, len): (FileNumber, u64, u64)| LogPart {
             number,
             base,
-            end: len.map(|len| base + len),
+            end: Some(base + len),
+            is_open: false,
             first_seq: None,
         };
         let mut parts: Vec<LogPart> = retained.chain(logs).map(part).collect();
         parts.sort_unstable_by_key(|part| part.number);
         let (first_seq, loads) = (log.first_seq, live.loads.clone());
-        Self(Mutex::new(Content { parts, first_seq, loads, segments: Vec::new() }))
+        let first_file = Some(log.first_file);
+        Self(Mutex::new(Content { parts, first_file, first_seq, loads, segments: Vec::new() }))
+    }
+
+    /// The log of another process ends in the files `last`, as far as it was read.
+    pub(crate) fn follow(&self, last: &[LogPart]) {
+        let mut content = self.0.lock();
+        let (Some(first_file), Some(first)) = (content.first_file, last.first()) else { return };
+        content.parts.retain(|part| part.number < first.number);
+        let with_changes = last.iter().filter(|part| part.number >= first_file);
+        content.parts.extend(with_changes.cloned());
     }
 
     /// The log goes on in file `number`, with sequence numbers from `first_seq` on; the file before
@@ -79,7 +96,8 @@ impl RetainedLog {
             Some(last) => last.end = previous_end.or(last.end),
             None => {}
         }
-        content.parts.push(LogPart { number, base, end: None, first_seq: Some(first_seq) });
+        let first_seq = Some(first_seq);
+        content.parts.push(LogPart { number, base, end: None, is_open: false, first_seq });
     }
 
     /// Every batch from this sequence number on is there; none if no changes are kept.
@@ -99,15 +117,26 @@ impl RetainedLog {
         self.0.lock().parts.clone()
     }
 
-    /// File `number`.
-    pub(crate) fn part(&self, number: FileNumber) -> Option<LogPart> {
-        self.0.lock().parts.iter().find(|part| part.number == number).cloned()
+    /// Whether file `number` is among them.
+    pub(crate) fn has(&self, number: FileNumber) -> bool {
+        self.0.lock().parts.iter().any(|part| part.number == number)
     }
 
-    /// The file behind `number`, or the first one.
-    pub(crate) fn part_behind(&self, number: Option<FileNumber>) -> Option<LogPart> {
+    /// The first file.
+    pub(crate) fn first_part(&self) -> Option<LogPart> {
+        self.0.lock().parts.first().cloned()
+    }
+
+    /// File `number`, and the number of the one behind it, if there was one at that moment: then
+    /// the end of the file does not move any more.
+    pub(crate) fn part_and_next(
+        &self,
+        number: FileNumber,
+    ) -> Option<(LogPart, Option<FileNumber>)> {
         let content = self.0.lock();
-        content.parts.iter().find(|part| Some(part.number) > number).cloned()
+        let at = content.parts.iter().position(|part| part.number == number)?;
+        let next = content.parts.get(at + 1).map(|next| next.number);
+        Some((content.parts[at].clone(), next))
     }
 
     /// Notes the least sequence number of a file, once it was read.

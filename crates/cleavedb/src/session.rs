@@ -29,7 +29,7 @@ use crate::range_deletes::RangeDeletes;
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::space::{reserve, sizes};
 use crate::write::{self, SEQS_RESERVED, Terms};
-use crate::{log_files, log_retention, value_files};
+use crate::{dictionaries, log_files, log_retention, value_files};
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
 /// if MemTables are small.
@@ -270,14 +270,19 @@ pub(crate) fn end_log_file(engine: &Engine) -> Result<()> {
 /// Most commits that a close makes to remove records of range tombstones that were forgotten.
 const TIDYING_MAX: usize = 2048;
 
-/// Removes records of forgotten range tombstones, so that the next open does not read them. What
-/// cannot be done without waiting is left for later.
+/// Removes records of forgotten range tombstones, so that the next open does not read them, and
+/// dictionaries that nothing needs. What cannot be done without waiting is left for later.
 pub(crate) fn remove_forgotten(engine: &Engine) {
+    let is_busy = || {
+        let waits = engine.state.load().waiting() > 0 || !engine.throttle.is_idle();
+        reserve::is_full(engine) || waits
+    };
+    if !is_busy() {
+        let _ = dictionaries::forget_dropped(engine);
+    }
     for _ in 0..TIDYING_MAX {
         let mut ranges = RangeDeletes::new(engine);
-        let waits = engine.state.load().waiting() > 0 || !engine.throttle.is_idle();
-        let busy = reserve::is_full(engine) || waits;
-        if busy || !ranges.remove_some() {
+        if is_busy() || !ranges.remove_some() {
             return;
         }
         let ops: Vec<EncodedOp<'_>> = ranges.removals().collect();

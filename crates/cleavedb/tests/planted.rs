@@ -6,6 +6,9 @@
 
 #![cfg(feature = "planted-bugs")]
 
+#[path = "planted/damage.rs"]
+mod damage;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -34,6 +37,7 @@ use cleavedb_testkit::follow::{
     changes_are_the_content, changes_hold_what_was_deleted, changes_survive_crashes,
     kept_from_some_day_on,
 };
+use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
@@ -50,11 +54,19 @@ use cleavedb_testkit::{
 };
 use cleavedb_values::victim::CostBenefit;
 
+use damage::{damage, lost_edits};
+
 /// Seeds that a check may use before the bug counts as missed.
 const SEEDS: u64 = 60;
 
 /// A check from a seed: the failure that it finds.
 type Check = fn(u64) -> Result<(), String>;
+
+/// The design that a seed stands for.
+fn design(seed: u64) -> Setup {
+    let designs = Setup::designs();
+    designs[seed as usize % designs.len()].clone()
+}
 
 /// Runs `check` with a bug planted, until it fails or the seeds are used up; then without.
 fn caught(bug: Bug, check: Check) {
@@ -163,8 +175,7 @@ fn copy_beside_its_original(seed: u64) -> Result<(), String> {
 
 /// Transactions that are open at once, as in `transactions.rs`.
 fn transactions(seed: u64) -> Result<(), String> {
-    let setups = Setup::designs();
-    interleaved(&setups[seed as usize % setups.len()], seed).map(drop)
+    interleaved(&design(seed), seed).map(drop)
 }
 
 /// Checkpoints, as in `checkpoint.rs`.
@@ -388,12 +399,6 @@ fn shared_caches(seed: u64) -> Result<(), String> {
     databases_share_caches(&design(seed))
 }
 
-/// One of all designs.
-fn design(seed: u64) -> Setup {
-    let mut designs = Setup::designs();
-    designs.swap_remove(seed as usize % designs.len())
-}
-
 /// The model of one design and of operations of `profile`.
 fn model_of_profile(profile: Profile, seed: u64) -> Result<(), String> {
     let setup = &design(seed);
@@ -433,6 +438,11 @@ fn model_with_blobs(seed: u64) -> Result<(), String> {
     let setup = design(seed).with_blobs();
     let profile = Profile { ttls: 10, batches: 5, ..Profile::model() };
     model_of_ops(&[setup], &Generator::new(seed, profile).take(150))
+}
+
+fn changes_of_dropped_keyspaces(seed: u64) -> Result<(), String> {
+    let setups = compressed::setups();
+    compressed::changes_outlive_their_keyspace(&setups[seed as usize % setups.len()], seed)
 }
 
 fn space_of_expired_values(seed: u64) -> Result<(), String> {
@@ -506,93 +516,9 @@ fn failed_sync(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A closed store, some of its bytes damaged or its files exchanged, as in `corruption.rs`.
-fn damage(seed: u64) -> Result<(), String> {
-    let setup = Setup::tiny(Preset::WiscKey, true);
-    let sim = Sim::new();
-    let mut session = Session::on(&sim, &setup, State::default())?;
-    let profile = Profile { kills: false, keys: 30, ..Profile::crash() };
-    Generator::new(seed, profile).take(60).iter().try_for_each(|op| session.run(op))?;
-    // An unclean end: the log holds what nothing else does.
-    session.run(&Op::Sync)?;
-    let state = session.model().clone();
-    session.leave(false)?;
-    let image = sim.image();
-    let files: Vec<_> = image.list().into_iter().filter(|f| f.0.kind() == FileKind::Log).collect();
-    let read = |image: cleavedb_storage_sim::sim::Image| {
-        let Ok(db) = open(Arc::new(Sim::from_image(image)), &setup) else { return Ok(()) };
-        if db.recovery_report().bytes_cut > 0 {
-            return Ok(());
-        }
-        for item in db.range(..).flatten() {
-            if state.get(&item.key) != Some(&item.value[..]) {
-                return Err("a scan gave a wrong value".to_owned());
-            }
-        }
-        for (key, value) in state.iter() {
-            if db.get(key).is_ok_and(|found| found.as_deref() != Some(value)) {
-                return Err("a get gave a wrong value".to_owned());
-            }
-        }
-        Ok(())
-    };
-    for (name, len) in &files {
-        for offset in (seed % 7..*len).step_by(7) {
-            let mut damaged = image.clone();
-            damaged.flip_bit(name, offset * 8 + offset % 8);
-            read(damaged).map_err(|e| format!("{e}: byte {offset} of {name} ({len})"))?;
-        }
-    }
-    // A clean end: all that lives is behind pointers.
-    let sim = Sim::from_image(image);
-    Session::on(&sim, &setup, state.clone())?.leave(true)?;
-    let image = sim.image();
-    let files = image.list().into_iter().map(|(name, _)| name);
-    let files: Vec<_> = files.filter(|name| name.kind() == FileKind::Log).collect();
-    for (i, name) in files.iter().enumerate() {
-        for other in &files[..i] {
-            let mut damaged = image.clone();
-            damaged.swap(name, other);
-            read(damaged).map_err(|e| format!("{e}: {name} and {other} exchanged"))?;
-        }
-    }
-    Ok(())
-}
-
-/// A closed store whose log is in no file but for its end, and a manifest that lost edits.
-fn lost_edits(seed: u64) -> Result<(), String> {
-    let setup =
-        Setup::log_in_window(if seed.is_multiple_of(2) { Preset::HashKv } else { Preset::KtStore });
-    let sim = Sim::new();
-    let mut session = Session::on(&sim, &setup, State::default())?;
-    for i in 0..60u8 {
-        session.run(&Op::Write(vec![Write::put(&[i], vec![i; 900])], Durability::Os))?;
-        if i % 20 == 19 {
-            session.run(&Op::Flush)?;
-        }
-    }
-    let keys = session.model().len();
-    session.leave(true)?;
-    let image = sim.image();
-    for (name, len) in image.list() {
-        for at in (0..len).step_by(31).filter(|_| name.kind() == FileKind::Manifest) {
-            let mut damaged = image.clone();
-            damaged.truncate(&name, at);
-            let Ok(db) = open(Arc::new(Sim::from_image(damaged)), &setup) else { continue };
-            let found = db.range(..).collect::<Result<Vec<_>, _>>();
-            if found.is_ok_and(|items| items.len() != keys) {
-                return Err(format!("keys are missing in silence: {name} cut at {at}"));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Stores on disks without a free byte, as in `full_disk.rs`.
 fn no_free_byte(seed: u64) -> Result<(), String> {
-    let designs = Setup::designs();
-    let (killed, design) = (seed.is_multiple_of(2), seed as usize / 2 % designs.len());
-    freed_without_a_free_byte(&designs[design], killed, false)
+    freed_without_a_free_byte(&design(seed / 2), seed.is_multiple_of(2), false)
 }
 
 /// Stores that are closed when a write was refused, as in `full_disk.rs`.
@@ -640,6 +566,15 @@ fn changes_after_crashes(seed: u64) -> Result<(), String> {
 
 fn changes_behind_a_hole(seed: u64) -> Result<(), String> {
     kept_from_some_day_on([Preset::HashKv, Preset::KtStore][seed as usize % 2])
+}
+
+/// Changes that a secondary tells, as in `changes_followed.rs`.
+fn changes_beside_a_window(seed: u64) -> Result<(), String> {
+    a_torn_window_hides_no_change(&design(seed))
+}
+
+fn changes_of_a_lost_session(seed: u64) -> Result<(), String> {
+    a_loss_is_told(&Setup::tiny(Preset::KtStore, true), seed as usize).map(drop)
 }
 
 fn deleted_changes(seed: u64) -> Result<(), String> {
@@ -741,6 +676,7 @@ caught! {
     a_blob_taken_for_a_value_of_the_log: BlobTakenForValue by model_with_blobs;
     a_blob_that_is_dropped_before_its_flush: BlobDroppedEarly by model_with_blobs;
     a_blob_without_a_group_tombstone: BlobWithoutTombstone by model_with_blobs;
+    a_dictionary_that_changes_lack: ToldDictionaryDropped by changes_of_dropped_keyspaces;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;
@@ -787,6 +723,8 @@ caught! {
     changes_told_before_they_are_durable: ChangesAhead by changes_after_crashes;
     changes_read_from_a_hole: ChangesBehindHole by changes_behind_a_hole;
     changes_that_keep_what_was_deleted: ChangesCollected by deleted_changes;
+    a_secondary_that_believes_changes_to_end: ShortChangesBelieved by changes_beside_a_window;
+    a_secondary_that_tells_on_after_a_loss: ChangesOfLostSession by changes_of_a_lost_session;
     a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
     a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
     a_secondary_that_points_into_the_window: WindowPointedTo by secondaries;

@@ -33,6 +33,11 @@ pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
     }
 }
 
+/// Opens an existing database beside the process that writes it, if there is one.
+pub fn follow(global: &Global) -> Result<Db> {
+    Ok(Db::open_secondary_with(&global.db, existing(global)?)?)
+}
+
 /// Opens an existing database for reading only, and warns of losses.
 pub fn open_to_read(global: &Global, console: &Console) -> Result<Db> {
     warned(find(global)?, console)

@@ -29,8 +29,11 @@ pub enum FoundWindow {
 type Marks = [Option<u64>; 3];
 
 /// A window that an earlier process left, or that another one uses.
+#[derive(Clone)]
 pub struct LeftWindow {
     file: Arc<dyn File>,
+    identity: WindowIdentity,
+    same_boot: bool,
     /// Length of the log buffer.
     len: u64,
     marks: Marks,
@@ -54,16 +57,18 @@ impl LeftWindow {
         Ok(match read {
             None => FoundWindow::Blank,
             Some((found, ..)) if found != identity => FoundWindow::Foreign(found),
-            Some((_, len, marks)) => FoundWindow::Ours(Self { file, len, marks }),
+            Some((_, len, marks)) => {
+                FoundWindow::Ours(Self { file, identity, same_boot, len, marks })
+            }
         })
     }
 
-    /// Looks again how far the process has come that uses the window of `identity` now, in the same
-    /// boot; false if it is that window no more.
-    pub fn look_again(&mut self, identity: WindowIdentity) -> io::Result<bool> {
-        let Some((found, len, marks)) = Self::read(&*self.file, true)? else { return Ok(false) };
-        (self.len, self.marks) = (len, marks);
-        Ok(found == identity)
+    /// Looks again how far the process has come that uses the window; none if it is that window no
+    /// more.
+    pub fn again(&self) -> io::Result<Option<Self>> {
+        let found = Self::read(&*self.file, self.same_boot)?;
+        let same = found.filter(|(identity, ..)| *identity == self.identity);
+        Ok(same.map(|(_, len, marks)| Self { len, marks, ..self.clone() }))
     }
 
     /// The identity in `file`, the length of its log buffer, and its watermarks; none if it has no

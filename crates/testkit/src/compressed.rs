@@ -11,6 +11,7 @@ use cleavedb_storage::Name;
 use cleavedb_storage_sim::sim::{Image, Rng};
 
 use crate::disks::Disks;
+use crate::follow::{ALL, keeping};
 use crate::read::Checked;
 use crate::session::{open_all, open_secondary};
 use crate::setup::Setup;
@@ -51,6 +52,9 @@ pub fn json(n: u64) -> Vec<u8> {
 
 /// What a database holds by keyspace.
 type State = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// A put or a delete: its keyspace, its key, and the value of a put.
+type Told = (String, Vec<u8>, Option<Vec<u8>>);
 
 /// A database with compressed keyspaces, and what it must hold.
 struct Compressed<'a> {
@@ -139,6 +143,24 @@ impl Compressed<'_> {
         }
         let report = self.db().verify().map_err(failed)?;
         report.problems.first().map_or(Ok(()), |problem| Err(problem.to_string()))
+    }
+
+    /// Every put and delete that changes tell.
+    fn told(&self) -> Checked<Vec<Told>> {
+        let mut told = Vec::new();
+        for batch in self.db().changes(0).map_err(failed)? {
+            for change in batch.map_err(failed)?.changes {
+                let keyspace = change.keyspace.to_string();
+                match change.kind {
+                    ChangeKind::Put { key, value, .. } => {
+                        told.push((keyspace, key.to_vec(), Some(value.to_vec())));
+                    }
+                    ChangeKind::Delete { key } => told.push((keyspace, key.to_vec(), None)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(told)
     }
 
     fn reopen(&mut self) -> Checked {
@@ -242,6 +264,7 @@ pub fn a_reader_follows(setup: &Setup, seed: u64) -> Checked {
 
 /// Readers of changes are told values as they were put, whatever dictionary they have.
 pub fn changes_are_whole(setup: &Setup, seed: u64) -> Checked {
+    let setup = &keeping(setup, ALL);
     let disks = Disks::new(setup);
     let db = Some(open_all(&disks.storages(), setup).map_err(failed)?);
     let mut this = Compressed { setup, rng: Rng::new(seed), state: State::new(), disks, db };
@@ -254,16 +277,50 @@ pub fn changes_are_whole(setup: &Setup, seed: u64) -> Checked {
         }
     }
     let mut told = BTreeMap::new();
-    for batch in this.db().changes(0).map_err(failed)? {
-        for change in batch.map_err(failed)?.changes {
-            match change.kind {
-                ChangeKind::Put { key, value, .. } => _ = told.insert(key.to_vec(), value.to_vec()),
-                ChangeKind::Delete { key } => _ = told.remove(&key[..]),
-                _ => {}
-            }
+    for (_, key, value) in this.told()? {
+        match value {
+            Some(value) => _ = told.insert(key, value),
+            None => _ = told.remove(&key),
         }
     }
     if told == this.state["orders"] { Ok(()) } else { Err("changes tell other values".to_owned()) }
+}
+
+/// Values of a keyspace that was dropped are told as they were put, also after other opens and
+/// beside other dictionaries, as long as their changes are kept. Then their dictionary goes.
+pub fn changes_outlive_their_keyspace(setup: &Setup, seed: u64) -> Checked {
+    let setup = &keeping(setup, ALL);
+    let disks = Disks::new(setup);
+    let db = Some(open_all(&disks.storages(), setup).map_err(failed)?);
+    let mut this = Compressed { setup, rng: Rng::new(seed), state: State::new(), disks, db };
+    this.fill("dropped")?;
+    this.keyspace("dropped")?.train_dictionary().map_err(failed)?;
+    this.fill("dropped")?;
+    this.work()?;
+    let before = this.told()?;
+    this.db().drop_keyspace("dropped").map_err(failed)?;
+    this.state.remove("dropped");
+    for round in 0..3 {
+        if !this.told()?.starts_with(&before) {
+            return Err(format!("round {round}: other values are told"));
+        }
+        this.reopen()?;
+        this.fill("orders")?;
+        this.keyspace("orders")?.train_dictionary().map_err(failed)?;
+        this.check()?;
+    }
+    this.db().drop_keyspace("orders").map_err(failed)?;
+    this.state.clear();
+    this.reopen()?;
+    if file_with_common(&this.disks).is_none() {
+        return Err("no dictionary is left, although changes name it".to_owned());
+    }
+    this.db().drop_changes(u64::MAX).map_err(failed)?;
+    this.db().collect_dropped().map_err(failed)?;
+    match file_with_common(&this.disks) {
+        Some(name) => Err(format!("{name} has a piece of a dictionary")),
+        None => this.reopen(),
+    }
 }
 
 /// The designs that separate such values, with room for the writes of a dictionary.

@@ -18,9 +18,9 @@ use crate::state::State;
 const OPS: usize = 80;
 
 /// Bytes of log that is as good as all.
-const ALL: u64 = 1 << 40;
+pub(crate) const ALL: u64 = 1 << 40;
 
-fn failed(error: Error) -> String {
+pub(crate) fn failed(error: Error) -> String {
     error.to_string()
 }
 
@@ -42,7 +42,18 @@ impl Follower {
 
     /// Reads what is new, and applies it as of the time `now`.
     pub fn follow(&mut self, db: &Db, now: u64) -> Checked {
-        for batch in db.changes(self.next).map_err(failed)? {
+        let changes = db.changes(self.next).map_err(failed)?;
+        self.apply(db, changes, now)
+    }
+
+    /// Applies what `changes` of `db` tell as of the time `now`.
+    pub fn apply(
+        &mut self,
+        db: &Db,
+        changes: impl Iterator<Item = Result<ChangeBatch, Error>>,
+        now: u64,
+    ) -> Checked {
+        for batch in changes {
             let batch = batch.map_err(failed)?;
             self.take(db, &batch)?;
             self.batches.push(batch);
@@ -100,7 +111,8 @@ pub fn keeping(setup: &Setup, bytes: u64) -> Setup {
     own
 }
 
-fn profile(seed: u64) -> Profile {
+/// The mix of operations that `seed` stands for.
+pub(crate) fn profile(seed: u64) -> Profile {
     let (ranges, loads) = (10 * (seed % 2), if seed % 5 == 4 { 8 } else { 0 });
     let (ttls, merges) =
         (if seed.is_multiple_of(3) { 25 } else { 0 }, if seed % 4 < 2 { 40 } else { 0 });
@@ -140,7 +152,7 @@ pub fn changes_are_the_content(setup: &Setup, seed: u64) -> Checked {
 }
 
 /// A reader from any batch on is told exactly the rest.
-fn rest_from_any(db: &Db, batches: &[ChangeBatch]) -> Checked {
+pub(crate) fn rest_from_any(db: &Db, batches: &[ChangeBatch]) -> Checked {
     for (at, batch) in batches.iter().enumerate() {
         for from in [batch.first, batch.last] {
             let rest: Result<Vec<_>, Error> = db.changes(from).map_err(failed)?.collect();

@@ -26,6 +26,7 @@ pub mod sharing;
 pub mod expiry;
 pub mod loads;
 pub mod follow;
+pub mod followed_changes;
 pub mod copies;
 pub mod backups;
 pub mod transactions;

@@ -84,7 +84,7 @@ impl Follower {
 }
 
 /// Buffered writes reach a secondary through a window file only.
-fn readable(op: Op, setup: &Setup) -> Op {
+pub(crate) fn readable(op: Op, setup: &Setup) -> Op {
     match op {
         Op::Write(writes, Durability::Buffered) if !setup.window_survives => {
             Op::Write(writes, Durability::Os)
@@ -136,9 +136,9 @@ const TORN: u64 = 40;
 
 /// A storage whose window reads as zeros now and then, as a reader may see it that looks while
 /// the writer goes on.
-struct Flickering {
-    inner: Arc<dyn Storage>,
-    reads: Arc<AtomicU64>,
+pub(crate) struct Flickering {
+    pub(crate) inner: Arc<dyn Storage>,
+    pub(crate) reads: Arc<AtomicU64>,
 }
 
 struct FlickeringWindow {

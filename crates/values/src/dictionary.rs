@@ -97,6 +97,13 @@ impl Dictionaries {
         self.0.all.swap(Arc::new(all));
     }
 
+    /// The same ones; those that are added later to one are not in the other.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let all = ArcSwap::new(self.0.all.load_full());
+        Self(Arc::new(Shared { all, adding: Mutex::new(()) }))
+    }
+
     /// The dictionary of this number.
     pub fn find(&self, number: NonZeroU32) -> Option<Arc<Dictionary>> {
         self.0.all.load().get(&number).cloned()

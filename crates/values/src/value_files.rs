@@ -221,6 +221,11 @@ impl ValueFiles {
         self.retained.iter().map(|(number, file)| (*number, *file))
     }
 
+    /// This log file, if it is one of them.
+    pub fn get_retained(&self, number: FileNumber) -> Option<RetainedFile> {
+        self.retained.get(&number).copied()
+    }
+
     /// Whether this log file is one of them.
     pub fn is_retained(&self, number: FileNumber) -> bool {
         self.retained.contains_key(&number)

@@ -6,25 +6,26 @@
 //! Writers do nothing for it. Bulk loads are not in the log: the manifest has them, and the reader
 //! puts each in its place.
 
+mod source;
 mod batches;
 mod walk;
 mod names;
 mod told;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
-use cleavedb_storage::process::Own;
 
 use crate::engine::Engine;
+use crate::manifest::Session;
 
 use names::Names;
 use walk::{Place, Step, gone, place_before, walk};
 
+pub(crate) use source::Source;
 pub use told::{Change, ChangeBatch, ChangeKind};
 
 /// Bytes of batches that are read ahead of the caller.
@@ -40,9 +41,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// call returns what was committed since. It holds neither files nor a snapshot, so it keeps
 /// nothing from being removed: a reader that falls behind what is kept gets
 /// [`ErrorKind::NotRetained`]. A database that was closed cannot be opened again before its readers
-/// are dropped.
+/// are dropped, unless they are those of a secondary.
 pub struct Changes {
-    engine: Own<Arc<Engine>>,
+    source: Source,
+    /// The session that the place belongs to, if another process writes the database.
+    session: Option<Session>,
     /// Every batch before was read.
     next: SeqNo,
     /// Every batch before was returned.
@@ -51,22 +54,29 @@ pub struct Changes {
     durable_only: bool,
     names: Names,
     ready: VecDeque<ChangeBatch>,
+    /// Why a wait ended: the next call returns it.
+    failed: Option<Error>,
 }
 
 impl Changes {
     /// The changes from sequence number `from` on.
-    pub(crate) fn new(engine: Own<Arc<Engine>>, from: SeqNo) -> Result<Self> {
+    pub(crate) fn new(source: Source, from: SeqNo) -> Result<Self> {
         let next = from.max(1);
-        let Some(first) = engine.retained_log.first_seq() else {
-            let what = "no changes are kept; open the database with change_retention_bytes";
-            return Err(Error::new(ErrorKind::NotRetained, what));
-        };
-        if next < first {
-            return Err(gone(&engine));
-        }
-        let place = find(&engine, next)?;
-        let (names, ready) = (Names::default(), VecDeque::new());
-        Ok(Self { engine, next, returned: next, place, durable_only: false, names, ready })
+        let (place, session) = source.read(|engine| {
+            let place = find(engine, next)?;
+            Ok((place, source.session(engine)))
+        })?;
+        Ok(Self {
+            source,
+            session,
+            next,
+            returned: next,
+            place,
+            durable_only: false,
+            names: Names::default(),
+            ready: VecDeque::new(),
+            failed: None,
+        })
     }
 
     /// From now on returns only batches that survive a loss of power. A replica that must never
@@ -85,14 +95,17 @@ impl Changes {
     }
 
     /// Waits until [`Iterator::next`] has a batch or an error to return, for at most `timeout`.
-    /// Returns whether it has. Looks every few milliseconds, so that writers do nothing for it.
+    /// Returns whether it has. Looks every few milliseconds, so that writers do nothing for it. On
+    /// a secondary it catches up with each look ([`crate::Db::catch_up`]).
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {
-            match self.fill() {
+            match self.source.catch_up().and_then(|()| self.fill()) {
                 Ok(()) if self.ready.is_empty() => {}
-                // The next call returns the error.
-                _ => return true,
+                filled => {
+                    self.failed = filled.err();
+                    return true;
+                }
             }
             let left = timeout.saturating_sub(begun.elapsed());
             if left.is_zero() {
@@ -104,53 +117,68 @@ impl Changes {
     }
 
     /// The last sequence number that may be returned now.
-    fn upto(&self) -> SeqNo {
-        let visible = self.engine.commit.visible();
+    fn upto(&self, engine: &Engine) -> SeqNo {
+        let visible = engine.commit.visible();
         if planted(Bug::ChangesAhead) {
             return visible;
         }
         match self.durable_only {
-            true => visible.min(self.engine.commit.durable()),
+            true => visible.min(engine.commit.durable()),
             false => visible,
         }
     }
 
     /// Reads until something is ready, or nothing more is there.
     fn fill(&mut self) -> Result<()> {
-        self.engine.gate.check_open()?;
-        while self.ready.is_empty() {
-            let upto = self.upto();
-            if upto < self.next || self.read(upto)? == Step::On {
-                break;
+        if !self.ready.is_empty() {
+            return self.source.check_open();
+        }
+        let source = self.source.clone();
+        source.read(|engine| {
+            engine.gate.check_open()?;
+            self.begin_session(engine)?;
+            while self.ready.is_empty() {
+                let upto = self.upto(engine);
+                if upto < self.next || self.read(engine, upto)? == Step::On {
+                    break;
+                }
             }
+            Ok(())
+        })
+    }
+
+    /// In a new session of another process, goes on behind what was returned, if that is not lost.
+    fn begin_session(&mut self, engine: &Engine) -> Result<()> {
+        let session = self.source.session(engine);
+        if session != self.session && !planted(Bug::ChangesOfLostSession) {
+            let place = find(engine, self.returned)?;
+            (self.place, self.session, self.next) = (place, session, self.returned);
+            self.ready.clear();
+            self.names = Names::default();
         }
         Ok(())
     }
 
     /// Fails if something that was not read is not kept any more.
-    fn check_kept(&self) -> Result<()> {
-        match self.engine.retained_log.first_seq() {
-            Some(first) if first <= self.next => Ok(()),
-            _ => Err(gone(&self.engine)),
-        }
+    fn check_kept(&self, engine: &Engine) -> Result<()> {
+        check_kept(engine, self.next)
     }
 
     /// Reads some batches up to `upto`.
-    fn read(&mut self, upto: SeqNo) -> Result<Step> {
-        match self.read_on(upto) {
+    fn read(&mut self, engine: &Engine, upto: SeqNo) -> Result<Step> {
+        match self.read_on(engine, upto) {
             // The file of the place went, and nothing in it was still to be read.
             Err(e) if e.kind() == ErrorKind::NotRetained && self.place.take().is_some() => {
-                self.check_kept()?;
-                self.read_on(upto)
+                self.check_kept(engine)?;
+                self.read_on(engine, upto)
             }
             read => read,
         }
     }
 
-    fn read_on(&mut self, upto: SeqNo) -> Result<Step> {
-        let engine = self.engine.clone();
+    fn read_on(&mut self, engine: &Engine, upto: SeqNo) -> Result<Step> {
         let (mut place, mut bytes) = (self.place, 0);
-        let step = walk(&engine, &mut place, |batch| {
+        let step = walk(engine, &mut place, |batch| {
             if batch.last() < self.next {
                 return Ok(Step::On);
             }
@@ -158,19 +186,19 @@ impl Changes {
                 return Ok(Step::Before);
             }
             // Files between this one and the one before may have gone.
-            self.check_kept()?;
-            self.tell_loads(&engine, batch.first())?;
+            self.check_kept(engine)?;
+            self.tell_loads(engine, batch.first())?;
             bytes += batch.bytes();
             let last = batch.last();
-            self.ready.extend(told::batch(&engine, batch, &mut self.names, self.place)?);
+            self.ready.extend(told::batch(engine, batch, &mut self.names, self.place)?);
             self.next = last + 1;
             Ok(if bytes < READ_AHEAD { Step::On } else { Step::Last })
         })?;
         self.place = place;
-        self.check_kept()?;
+        self.check_kept(engine)?;
         // Every batch up to that number was read.
         if step != Step::Last {
-            self.tell_loads(&engine, upto + 1)?;
+            self.tell_loads(engine, upto + 1)?;
             self.next = self.next.max(upto + 1);
             return Ok(Step::On);
         }
@@ -194,7 +222,8 @@ impl Iterator for Changes {
     type Item = Result<ChangeBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.fill() {
+        let filled = self.failed.take().map_or_else(|| self.fill(), Err);
+        match filled {
             Ok(()) => {
                 let batch = self.ready.pop_front()?;
                 self.returned = batch.next_seq();
@@ -205,9 +234,18 @@ impl Iterator for Changes {
     }
 }
 
+/// Fails if not everything from `next` on is kept.
+fn check_kept(engine: &Engine, next: SeqNo) -> Result<()> {
+    match engine.retained_log.first_seq() {
+        Some(first) if first <= next => Ok(()),
+        _ => Err(gone(engine)),
+    }
+}
+
 /// The place of the first batch from `next` on. Fails if the reader has seen what is not there: the
 /// number before is not one at which this database has been.
 fn find(engine: &Engine, next: SeqNo) -> Result<Option<Place>> {
+    check_kept(engine, next)?;
     let visible = engine.commit.visible();
     let seen = next - 1;
     let mut place = place_before(engine, seen)?;

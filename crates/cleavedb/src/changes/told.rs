@@ -15,7 +15,7 @@ use super::batches::LoggedBatch;
 use super::names::{Named, Names, named, range_of};
 use super::walk::Place;
 use crate::catalog::NAMES;
-use crate::dictionaries::{self, DICTIONARIES};
+use crate::dictionaries::DICTIONARIES;
 use crate::engine::Engine;
 use crate::manifest::LoadedRange;
 use crate::merge::Operand;
@@ -143,15 +143,8 @@ pub(super) fn batch(
                     let upto = range.end.map(Bytes::from);
                     (id, ChangeKind::DeleteRange { from: from.into(), upto })
                 }
-                (Some(&FORGOTTEN), _) => continue,
-                // Values that follow may name it. If it was deleted it is no value.
-                (Some(&DICTIONARIES), _) => {
-                    if op.header.kind.is_inline() {
-                        let (_, dictionary) = dictionaries::decode(&op.key, &op.value)?;
-                        engine.catalog.dictionaries.add(Arc::new(dictionary));
-                    }
-                    continue;
-                }
+                // The database has every dictionary that a change names.
+                (Some(&FORGOTTEN | &DICTIONARIES), _) => continue,
                 _ => {
                     let what = "the log has a record of the system keyspace that this release does \
                                 not know";
@@ -185,25 +178,17 @@ fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
             let (expiry, rest) = Expiry::split(kind.expires(), &value)?;
             let expires = time::expires_at(expiry);
             let value = match header.compressed {
-                true => decompressed(rest, dictionaries).map_err(|e| e.with("seq", header.seq))?,
+                true => {
+                    let mut whole = Vec::new();
+                    compression::decompress(rest, dictionaries, &mut whole)
+                        .map_err(|e| e.with("seq", header.seq))?;
+                    whole.into()
+                }
                 false => value.slice_ref(rest),
             };
             ChangeKind::Put { key, value, expires }
         }
     })
-}
-
-/// A value of the log, decompressed.
-fn decompressed(value: &[u8], dictionaries: &Dictionaries) -> Result<Bytes> {
-    if compression::dictionary_of(value)?.is_some_and(|number| dictionaries.find(number).is_none())
-    {
-        let what = "a value of a keyspace that was dropped is compressed with a dictionary that \
-                    went with it; copy what a snapshot sees, and go on from there";
-        return Err(Error::new(ErrorKind::NotRetained, what));
-    }
-    let mut whole = Vec::new();
-    compression::decompress(value, dictionaries, &mut whole)?;
-    Ok(whole.into())
 }
 
 /// What is told of a bulk load.

@@ -1,5 +1,6 @@
 //! Walks through the log files that hold changes, from a place on.
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
@@ -56,22 +57,20 @@ pub(super) fn walk(
     // Before the files are looked up: the end of each file below this position is known then.
     let limit = engine.commit.log.buffer().written_upto();
     loop {
-        let first = || engine.retained_log.part_behind(None).map(|part| Place::at(part.number));
+        let first = || engine.retained_log.first_part().map(|part| Place::at(part.number));
         let Some(now) = place.or_else(first) else { return Ok(Step::On) };
         let at = place.insert(now);
-        let part = engine.retained_log.part(at.file).ok_or_else(|| gone(engine))?;
+        let there = engine.retained_log.part_and_next(at.file);
+        let (part, next) = there.ok_or_else(|| gone(engine))?;
         let read = walk_part(engine, &part, at, limit, &mut visit);
         let step = match read {
             // It was removed meanwhile.
-            Err(_) if engine.retained_log.part(at.file).is_none() => return Err(gone(engine)),
+            Err(_) if !engine.retained_log.has(at.file) => return Err(gone(engine)),
             read => read?,
         };
-        let next = engine.retained_log.part_behind(Some(at.file));
         match (step, part.end, next) {
             // All of it is stored, and was read.
-            (Step::On, Some(end), Some(next)) if end <= limit => {
-                *place = Some(Place::at(next.number))
-            }
+            (Step::On, Some(end), Some(next)) if end <= limit => *place = Some(Place::at(next)),
             (step, ..) => return Ok(step),
         }
     }
@@ -105,7 +104,7 @@ fn walk_part(
         }
     }
     // A mark may stand behind the last batch.
-    let is_whole = reader.offset() == len;
+    let is_whole = reader.offset() == len || part.is_open && planted(Bug::ShortChangesBelieved);
     if part.end.is_some_and(|end| end <= limit) && !is_whole {
         let what = "a log file that holds changes is damaged; take a snapshot, and go on behind it";
         return Err(failed(Error::corruption(what)).with("offset", reader.offset()));
@@ -113,14 +112,14 @@ fn walk_part(
     Ok(Step::On)
 }
 
-/// The error for changes that are not kept any more.
+/// The error for changes that are not kept, or not any more.
 #[cold]
 pub(super) fn gone(engine: &Engine) -> Error {
+    let Some(first) = engine.retained_log.first_seq() else {
+        let what = "no changes are kept; open the database with change_retention_bytes";
+        return Error::new(ErrorKind::NotRetained, what);
+    };
     let what = "the changes from there on are not kept any more; copy what a snapshot sees, and go \
                 on behind its sequence number";
-    let error = Error::new(ErrorKind::NotRetained, what);
-    match engine.retained_log.first_seq() {
-        Some(first) => error.with("oldest", first),
-        None => error,
-    }
+    Error::new(ErrorKind::NotRetained, what).with("oldest", first)
 }

@@ -3,8 +3,8 @@
 use cleavedb_base::Result;
 
 use super::Db;
-use crate::changes::Changes;
-use crate::log_retention;
+use crate::changes::{Changes, Source};
+use crate::{dictionaries, log_retention};
 
 impl Db {
     /// What was committed from sequence number `from` on, in all keyspaces, in commit order, each
@@ -41,17 +41,27 @@ impl Db {
     /// power after they were returned, unless [`Changes::durable_only`] is asked for. What a
     /// [`crate::Options::filter`] drops, and what expires, is no change.
     ///
+    /// On a secondary ([`Db::open_secondary`]) these are the changes of the primary, up to where it
+    /// has caught up; [`Changes::wait`] has it catch up. The primary neither knows of it nor waits,
+    /// and may be closed, killed and opened again: the reader goes on, unless what it has returned
+    /// is lost or what it needs is not kept any more, which is [`crate::ErrorKind::NotRetained`].
+    ///
     /// Fails with [`crate::ErrorKind::NotRetained`] if no changes are kept, if those from `from` on
     /// are not all there any more ([`Db::oldest_change`]), and if the reader has seen changes that
     /// were lost since. A batch is in memory as a whole, with its values.
     pub fn changes(&self, from: u64) -> Result<Changes> {
-        Changes::new(self.own_engine()?, from)
+        let source = match &self.inner.follower {
+            Some(follower) => Source::Followed(follower.clone()),
+            None => Source::Own(self.own_engine()?),
+        };
+        source.check_open()?;
+        Changes::new(source, from)
     }
 
     /// The sequence number from which on [`Db::changes`] has everything that is committed; `None`
     /// if no changes are kept. It grows as the log does.
     pub fn oldest_change(&self) -> Option<u64> {
-        self.engine().retained_log.first_seq()
+        self.engine_now().retained_log.first_seq()
     }
 
     /// Gives up the changes up to sequence number `upto`, all so far with `u64::MAX`: their log
@@ -60,6 +70,12 @@ impl Db {
     /// kept.
     pub fn drop_changes(&self, upto: u64) -> Result<()> {
         self.open_engine()?;
-        log_retention::give_up(self.inner.writable()?, upto)
+        let engine = self.inner.writable()?;
+        log_retention::give_up(engine, upto)?;
+        if dictionaries::forget_dropped(engine)? {
+            // What it has written is a change, too.
+            log_retention::give_up(engine, upto)?;
+        }
+        Ok(())
     }
 }

@@ -283,6 +283,7 @@ impl Db {
     pub fn collect_dropped(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
+        dictionaries::forget_dropped(engine)?;
         let gaps = engine.catalog.named().gaps();
         let mut ranges: Vec<Bounds> =
             gaps.into_iter().map(|(first, last)| Bounds::of_all(first, last)).collect();
@@ -320,16 +321,16 @@ impl Db {
         ranges.add(1, &lower, &upper, true);
         ranges.tidy();
         let name_op = Op::delete(&key);
-        let dictionaries = entry.compressor.dictionaries();
-        let keys: Vec<_> = dictionaries.iter().map(|it| dictionaries::key(it.number())).collect();
+        let dropped = dictionaries::dropped(engine, &entry);
         let mut ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
-        let keys = if planted(Bug::DictionaryKeptByDrop) { &[] } else { &keys[..] };
-        ops.extend(keys.iter().map(|key| EncodedOp::of_system(Op::delete(key), true)));
-        let bytes = name_op.len() + (lower.len() + upper.len()) as u64;
+        ops.extend(dropped.iter().map(|it| EncodedOp::of_system(it.op(), true)));
+        let of_dictionaries: u64 = dropped.iter().map(|it| it.op().len()).sum();
+        let bytes = name_op.len() + (lower.len() + upper.len()) as u64 + of_dictionaries;
         // Durable, so that jobs may drop what it leaves, which they are woken for.
         write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;
         ranges.done();
         engine.catalog.named().keyspaces.remove(name);
+        dictionaries::are_dropped(engine, &dropped);
         Ok(())
     }
 }

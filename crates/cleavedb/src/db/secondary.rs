@@ -31,22 +31,26 @@ impl Db {
     /// It sees what was acknowledged with [`Durability::Os`] or [`Durability::Sync`] before the
     /// call, and after each [`Db::catch_up`] what was acknowledged before that, whether it is in
     /// tables, in the log, or in the window of the log alone. That may be more than a loss of power
-    /// leaves. Between two calls it stays as it is, but for reads that find the data gone that
-    /// they need: these catch up by themselves.
+    /// leaves. Between two calls it stays as it is, but for two things that catch up by
+    /// themselves: a read of now, also of several keys ([`Keyspace::multi_get`]), that finds the
+    /// data gone that it needs; and a new snapshot, range or cursor, if the primary has changed its
+    /// files since.
     ///
     /// The primary does not know of it and never waits for it. No lock is taken, nothing is
     /// written, no thread is started, and the right to read the files suffices. The primary may
     /// close, die and be opened again meanwhile; without one the last state is read.
     ///
-    /// All reads, snapshots, ranges, cursors, [`Db::metrics`], whose counters begin anew with each
-    /// view, and [`Keyspace::approximate_size`] work. Other calls fail with
+    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Keyspace::approximate_size`] and
+    /// [`Db::metrics`], whose counters begin anew with each view, work. Other calls fail with
     /// [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::verify`], [`Db::checkpoint`]
     /// and backups.
     ///
     /// Snapshots, ranges and cursors see one moment, whatever is caught up. The primary does not
-    /// keep for them what it removes: after that their calls may fail with
-    /// [`ErrorKind::Outdated`], and never give another answer. Then take a new one, behind a
-    /// `catch_up`.
+    /// keep for them what it removes: once it has flushed, compacted or collected what they have
+    /// still to read, their calls may fail with [`ErrorKind::Outdated`], and never give another
+    /// answer. A later view may not have what theirs has, so they do not go on by themselves: take
+    /// a new one, which may begin behind the last key ([`crate::Cursor::seek`]) and sees a later
+    /// moment.
     ///
     /// It takes up to [`Options::memory_bytes`], and the part of the log that the primary has not
     /// flushed, as far as that lies in the window. Otherwise fails as [`Db::open_read_only`] does.
@@ -140,7 +144,7 @@ impl Db {
             threads: Own::new(Mutex::default()),
             begun: AtomicBool::new(false),
             report,
-            follower: Some(Own::new(Box::new(follower))),
+            follower: Some(Own::new(Arc::new(follower))),
         };
         Ok(Self { default: Keyspace { inner: Arc::new(inner), reference } })
     }

@@ -10,7 +10,7 @@ use cleavedb_index::TableMeta;
 use cleavedb_storage::log::FileHeader;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
 use cleavedb_storage::{File, FileKind, Name};
-use cleavedb_values::ValueFileMeta;
+use cleavedb_values::{RetainedFile, ValueFileMeta};
 
 use super::line::Out;
 use super::request::{DumpKind, DumpRequest};
@@ -97,6 +97,11 @@ impl Reading<'_> {
         self.live?.value_files.get(name.number()).filter(|facts| facts.kind == name.kind())
     }
 
+    /// What the manifest says of a log file that is kept for readers of changes only.
+    fn retained(&self, name: Name) -> Option<RetainedFile> {
+        self.live?.value_files.get_retained(name.number())
+    }
+
     /// The manifest's facts about a file, in words.
     fn said(&self, name: Name) -> String {
         let Some(live) = self.live else {
@@ -112,6 +117,9 @@ impl Reading<'_> {
                 Some((level, _)) => format!("in level {level}"),
                 None => "nothing: no part of the index".to_owned(),
             };
+        }
+        if let Some(RetainedFile { len, .. }) = self.retained(name) {
+            return format!("kept for readers of changes only, valid up to {len}");
         }
         match self.facts(name).map(|facts| facts.len) {
             Some(Some(len)) => format!("valid up to {len}"),
@@ -130,9 +138,12 @@ impl Reading<'_> {
         let number = name.number();
         let is_segment = self.request.kind == DumpKind::Values;
         let head = self.live.and_then(|live| live.head);
-        let sealed = self.facts(name).and_then(|facts| facts.len);
+        let whole = self.retained(name).map(|RetainedFile { base, len }| (base, len));
+        let of_facts = |facts: &ValueFileMeta| facts.len.map(|len| (facts.base, len));
+        let whole = whole.or_else(|| self.facts(name).and_then(of_facts));
+        let sealed = whole.map(|(_, len)| len);
         let header = proven_header(file).or_else(|| header_in_window(number, self.window));
-        let sealed_base = || self.facts(name).filter(|_| sealed.is_some()).map(|facts| facts.base);
+        let sealed_base = || whole.map(|(base, _)| base);
         let head_base = || head.filter(|head| head.file == number).map(|head| head.base);
         let base = header.map(|header| header.base).or_else(sealed_base).or_else(head_base);
         let base = base.filter(|_| !is_segment);
@@ -158,7 +169,8 @@ impl Reading<'_> {
         let Some(live) = self.live else { return false };
         let of_records = self.facts(name).map_or(0, |facts| facts.live);
         let may = |layout| !LogPolicy::of(&layout).is_whole(of_records);
-        name.number() <= live.head_file() && live.layout.is_some_and(may)
+        let may_go = self.retained(name).is_none() && name.number() <= live.head_file();
+        may_go && live.layout.is_some_and(may)
     }
 
     /// The header of the log file that follows `number`.

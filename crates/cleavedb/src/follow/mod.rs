@@ -32,7 +32,7 @@ use self::tail::{Source, Tail, incomplete};
 use crate::build::{BesideWriter, build};
 use crate::catalog::CatalogEntry;
 use crate::directories::Directories;
-use crate::engine::Engine;
+use crate::engine::{Engine, Primary};
 use crate::full_disk::FullDisk;
 use crate::gate::Intent;
 use crate::manifest::{Current, Followed, Manifest, News};
@@ -100,6 +100,17 @@ struct Place {
     is_beyond_view: bool,
 }
 
+impl Place {
+    /// The sequence number up to which everything survives a loss of power, if `seq` is the last
+    /// one that is known.
+    fn durable(&self, seq: SeqNo) -> SeqNo {
+        let live = self.manifest.live();
+        let Some(session) = live.session else { return seq };
+        let noted = self.window.as_ref().and_then(|(_, window)| window.mark(Watermark::Durable));
+        seq.min(noted.unwrap_or(0).max(live.flushed).max(session.last_seq))
+    }
+}
+
 /// A reader of a database that another process writes.
 pub(crate) struct Follower {
     storage: Arc<MultiDirStorage>,
@@ -130,6 +141,7 @@ impl Follower {
         let parts = Parts { storage: &storage, options: &options, tables: &tables, boot_id };
         let seq = parts.read(&mut place)?;
         let view = Arc::new(parts.view(&place, seq, None)?);
+        extend(&view, &place, seq);
         (place.is_beyond_view, place.tail.has_news_of_system) = (false, false);
         let views = Mutex::new(vec![Arc::downgrade(&view)]);
         let (place, view) = (Mutex::new(place), ArcSwap::new(view));
@@ -143,9 +155,7 @@ impl Follower {
         let mut empty = self.parts().recovered(&place, 0);
         empty.manifest = Manifest::of_nothing(self.storage.clone(), &place.manifest, &self.tables);
         empty.memtable = Some(Arc::new(MemSlot::new(NO_MEMORY, 0)));
-        let (parts, mark) = (self.parts(), place.manifest.mark(self.storage.clone()));
-        let earlier = Some(&**view);
-        parts.build(empty, Intent::Follow, BesideWriter { mark, earlier })
+        self.parts().build(&place, empty, Intent::Follow, Some(&**view))
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -163,6 +173,32 @@ impl Follower {
         self.view.load_full()
     }
 
+    /// The view for a reader of many keys, to be kept. It is of the manifest as it is now: files
+    /// that an older one names may be gone.
+    pub(crate) fn fresh_view(&self) -> Arc<Engine> {
+        let view = self.own_view();
+        match view.is_outdated() && self.catch_up().is_ok() {
+            true => self.own_view(),
+            false => view,
+        }
+    }
+
+    /// The answer of `read`, which is made again, in a later view, as long as it is outdated.
+    pub(crate) fn again<T>(
+        &self,
+        read: impl Fn() -> T,
+        first_error: impl Fn(&T) -> Option<&Error>,
+    ) -> T {
+        for _ in 1..VIEWS_MAX {
+            let answer = read();
+            let outdated = first_error(&answer).is_some_and(|e| e.kind() == ErrorKind::Outdated);
+            if !outdated || self.catch_up().is_err() {
+                return answer;
+            }
+        }
+        read()
+    }
+
     /// What it has come to.
     pub(crate) fn report(&self) -> RecoveryReport {
         RecoveryReport { operations: self.place.lock().tail.operations, ..Default::default() }
@@ -170,6 +206,7 @@ impl Follower {
 
     /// Sees everything that was acknowledged before the call.
     pub(crate) fn catch_up(&self) -> Result<CatchUp> {
+        self.view().gate.check_open()?;
         let mut place = self.place.lock();
         let mut done = CatchUp::default();
         for pause in PAUSES {
@@ -202,10 +239,11 @@ impl Follower {
         let seq = read?.max(self.view().commit.visible());
         if place.is_beyond_view || place.tail.has_news_of_system {
             let view = Arc::new(self.parts().view(place, seq, Some(&**self.view()))?);
+            extend(&view, place, seq);
             self.show(view);
             (place.is_beyond_view, place.tail.has_news_of_system) = (false, false);
         } else {
-            self.view().commit.follow(seq);
+            extend(&self.view(), place, seq);
         }
         done.seq = seq;
         Ok(())
@@ -215,6 +253,9 @@ impl Follower {
         let mut views = self.views.lock();
         views.retain(|view| view.strong_count() > 0);
         views.push(Arc::downgrade(&view));
+        if self.view().gate.is_closed() {
+            view.gate.close();
+        }
         self.view.store(view);
     }
 
@@ -246,6 +287,12 @@ impl Follower {
             }
         }
     }
+}
+
+/// Has `view` see what was read of the log since it was made, everything up to `seq`.
+fn extend(view: &Engine, place: &Place, seq: SeqNo) {
+    view.retained_log.follow(&place.tail.files);
+    view.commit.follow(seq, place.tail.position, place.durable(seq));
 }
 
 /// What views are made of.
@@ -317,10 +364,11 @@ impl Parts<'_> {
         // Twice: one copy may have a half of the number before and a half of the one after.
         let mut visible = window.mark(Watermark::Visible);
         for _ in 0..2 {
-            if !window.look_again(identity).map_err(failed)? {
+            let Some(again) = window.again().map_err(failed)? else {
                 place.window = None;
                 return Err(incomplete("the window of the session is not there"));
-            }
+            };
+            *window = again;
             visible = visible.max(window.mark(Watermark::Visible));
         }
         Ok(visible)
@@ -328,10 +376,9 @@ impl Parts<'_> {
 
     /// The engine of a view of what was read, everything up to `seq`.
     fn view(&self, place: &Place, seq: SeqNo, earlier: Option<&Engine>) -> Result<Engine> {
-        let mark = place.manifest.mark(self.storage.clone());
         let mut recovered = self.recovered(place, seq);
         recovered.memtable = Some(place.tail.slot.clone());
-        self.build(recovered, Intent::Read, BesideWriter { mark, earlier })
+        self.build(place, recovered, Intent::Read, earlier)
     }
 
     fn recovered(&self, place: &Place, seq: SeqNo) -> Recovered {
@@ -349,14 +396,20 @@ impl Parts<'_> {
 
     fn build(
         &self,
+        place: &Place,
         recovered: Recovered,
         intent: Intent,
-        beside: BesideWriter<'_>,
+        earlier: Option<&Engine>,
     ) -> Result<Engine> {
+        let mark = place.manifest.mark(self.storage.clone());
+        let window = place.window.as_ref().map(|(_, window)| window.clone());
+        let beside = BesideWriter { primary: Primary { mark, window }, earlier };
         let (_, full) = FullDisk::over(self.storage.first().storage.clone());
         let (placed, volumes, locks) = (self.storage.clone(), Vec::new(), Vec::new());
         let directories = Directories { placed, volumes, locks };
-        let options = self.options.clone();
+        // Whether changes are kept is a matter of the process that writes.
+        let change_retention_bytes = Some(place.manifest.live().change_log.bytes);
+        let options = Options { change_retention_bytes, ..self.options.clone() };
         // No file is created, so no number needs a salt.
         build(directories, options, recovered, (None, full), (intent, 0), Some(beside))
             .map(|(engine, _)| engine)

@@ -20,6 +20,7 @@ use cleavedb_values::{Dictionaries, ValueFileMeta, compression};
 use crate::dictionaries::{self, DICTIONARIES};
 use crate::manifest::{LiveFiles, ReplayHead, Session};
 use crate::replay::insert_logged;
+use crate::retained_log::LogPart;
 use crate::state::MemSlot;
 
 /// What the log is read from.
@@ -78,6 +79,8 @@ pub(super) struct Tail {
     pub(super) has_news_of_system: bool,
     /// Those that values were compressed with, as far as they were needed.
     dictionaries: Dictionaries,
+    /// The files that were read, each as far as it was.
+    pub(super) files: Vec<LogPart>,
     /// Operations that were read.
     pub(super) operations: u64,
     /// Bytes of log that were read.
@@ -102,6 +105,7 @@ impl Tail {
             last_seq: 0,
             has_news_of_system: false,
             dictionaries: Dictionaries::default(),
+            files: Vec::new(),
             operations: 0,
             bytes: 0,
         }
@@ -124,7 +128,7 @@ impl Tail {
         for (number, facts) in from.live.value_files.logs().filter(|log| log.0 > read) {
             if let Some(base) = self.continued_by(from, number, facts)? {
                 let at = At { file: number, base, offset: FileHeader::RECORD_LEN as u64 };
-                (self.at, self.reached) = (Some(at), base + at.offset);
+                self.come_to(at, facts);
                 self.read_file(from, at, facts)?;
             }
         }
@@ -171,7 +175,7 @@ impl Tail {
             if at.offset > FileHeader::RECORD_LEN as u64 {
                 self.position = at.base + at.offset;
             }
-            (self.at, self.reached) = (Some(at), at.base + at.offset);
+            self.come_to(at, facts);
             if !more {
                 break;
             }
@@ -183,6 +187,18 @@ impl Tail {
             return Err(Error::corruption(what).with("file", name).with("offset", at.offset));
         }
         Ok(())
+    }
+
+    /// The file of `at` was read up to there.
+    fn come_to(&mut self, at: At, facts: &ValueFileMeta) {
+        let end = at.base + at.offset;
+        (self.at, self.reached) = (Some(at), end);
+        if self.files.last().is_none_or(|last| last.number != at.file) {
+            let (number, base, is_open) = (at.file, at.base, facts.len.is_none());
+            self.files.push(LogPart { number, base, end: None, is_open, first_seq: None });
+        }
+        let last = self.files.last_mut().expect("there is a last file");
+        last.end = Some(end);
     }
 
     fn insert(&mut self, mut op: LoggedOp, file: FileNumber, live: &LiveFiles) -> Result<()> {

@@ -228,6 +228,106 @@ fn what_is_kept_gives_way_to_writes() {
     }
 }
 
+/// On a disk that is full the oldest log goes before a write is refused, by and by; once writes are
+/// refused, nothing is kept that could have gone.
+#[test]
+fn a_full_disk_takes_the_log_that_is_kept_and_no_write() {
+    for setup in Setup::designs().into_iter().map(|setup| keeping(&setup, 1 << 30)) {
+        let sim = Sim::new();
+        sim.stop_recording();
+        sim.set_capacity(6 << 20);
+        let db = open(Arc::new(sim.clone()), &setup).unwrap();
+        let (mut oldest, mut moved) = (1, 0);
+        for round in 0..120u8 {
+            for key in 0..40u8 {
+                let put = db.put([key], vec![round; 2000]);
+                put.unwrap_or_else(|e| panic!("{setup}, round {round}: {e}"));
+            }
+            let now = db.oldest_change().unwrap();
+            assert!(now >= oldest, "{setup}: {now} after {oldest}");
+            (oldest, moved) = (now, moved + usize::from(now > oldest));
+        }
+        assert!(moved > 2, "{setup}: the log went in {moved} steps");
+        let rest = told(&db, oldest);
+        assert!(rest.len() > 40, "{setup}: {} are left", rest.len());
+        assert_eq!(rest.last().unwrap().last, db.snapshot().seq(), "{setup}");
+        // Until nothing fits any more.
+        let mut written = 0u32;
+        let refused = loop {
+            match db.put(written.to_be_bytes(), [7; 2000]) {
+                Ok(()) => written += 1,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::NoSpace, "{setup}: {refused}");
+        assert_eq!(db.metrics().retained_log_files, 0, "{setup}: {refused}");
+        let oldest = db.oldest_change().unwrap();
+        let before = told(&db, oldest);
+        db.close().unwrap();
+        let db = open(Arc::new(sim), &setup).unwrap();
+        let after = told(&db, oldest.max(db.oldest_change().unwrap()));
+        assert!(before.ends_with(&after), "{setup}");
+        assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+    }
+}
+
+/// A write of a job fails because the disk is full, while log is kept that could go.
+#[test]
+fn a_job_without_space_takes_the_log_that_is_kept() {
+    for preset in Preset::ALL {
+        let faulty = Arc::new(Faulty::over(&Sim::new()));
+        let db = open(faulty.clone(), &tiny(preset)).unwrap();
+        for round in 0..3u8 {
+            (0..100u8).for_each(|key| db.put([key], [round; 900]).unwrap());
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        let kept = db.metrics().retained_log_files;
+        if kept == 0 {
+            continue;
+        }
+        faulty.fail_next(Rule::both(Op::WriteAt, FileKind::Table), Fault::NoSpace);
+        (0..100u8).for_each(|key| db.put([key], [9; 900]).unwrap());
+        db.flush().unwrap();
+        faulty.heal();
+        assert!(db.oldest_change().unwrap() > 1, "{preset}: {kept} files are kept");
+        assert_eq!(db.get([5]).unwrap().unwrap(), [9; 900][..], "{preset}");
+    }
+}
+
+#[test]
+fn a_check_reads_the_log_that_is_kept() {
+    for preset in [Preset::Lsm, Preset::KtStore] {
+        let setup = tiny(preset);
+        let sim = Sim::new();
+        let db = open(Arc::new(sim.clone()), &setup).unwrap();
+        for round in 0..3u8 {
+            (0..60u8).for_each(|key| db.put([key], [round; 900]).unwrap());
+            db.flush().unwrap();
+        }
+        let kept = db.metrics().retained_log_files as u64;
+        let report = db.verify().unwrap();
+        assert!(report.retained_logs == kept && kept > 0, "{preset}: {report:?}");
+        assert!(report.problems.is_empty(), "{preset}: {:?}", report.problems);
+        db.close().unwrap();
+        let mut image = sim.image();
+        let first = image.list().into_iter().find(|(name, _)| name.kind() == FileKind::Log);
+        let (name, _) = first.unwrap();
+        image.flip_bit(&name, 8 * 9000);
+        let db = open(Arc::new(Sim::from_image(image.clone())), &setup).unwrap();
+        let problems = db.verify().unwrap().problems;
+        assert!(problems.len() == 1 && problems[0].to_string().contains(&name.to_string()));
+        let damaged = db.changes(1).unwrap().find_map(Result::err).unwrap();
+        assert_eq!(damaged.kind(), ErrorKind::Corruption, "{damaged}");
+        drop(db);
+        image.remove(&name);
+        let db = open(Arc::new(Sim::from_image(image)), &setup).unwrap();
+        let problems = db.verify().unwrap().problems;
+        assert!(!problems.is_empty(), "{preset}: a file is missing");
+    }
+}
+
 /// A reader that has seen what a loss of power took does not go on as if nothing had happened.
 #[test]
 fn a_reader_ahead_of_a_crash_is_told_so() {

@@ -9,7 +9,8 @@ use cleavedb::{
 };
 use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::compressed::{
-    a_reader_follows, changes_are_whole, dictionaries_stay, json, setups,
+    a_reader_follows, changes_are_whole, changes_outlive_their_keyspace, dictionaries_stay, json,
+    setups,
 };
 use cleavedb_testkit::{Disks, Setup, session};
 
@@ -104,9 +105,9 @@ fn a_reader_beside_the_writer_learns_of_dictionaries() {
 
 #[test]
 fn readers_of_changes_get_whole_values() {
-    for (mut setup, seed) in setups().into_iter().zip(1..) {
-        setup.options.change_retention_bytes = Some(64 << 20);
+    for (setup, seed) in setups().into_iter().zip(1..) {
         changes_are_whole(&setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        changes_outlive_their_keyspace(&setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 

@@ -7,6 +7,7 @@ mod backup;
 mod blobs;
 mod bulk_load;
 mod changes;
+mod changes_followed;
 mod checkpoint;
 mod compression;
 mod corruption;

@@ -138,6 +138,13 @@ fn follow_live(setup: &Setup) -> (usize, usize) {
             for at in 0..KEYS as u64 {
                 secondary.get(&keys_of(at)[0]).unwrap().map(|value| round_of(&value));
             }
+            // Reads of several keys are made again as well.
+            let keys: Vec<String> = (0..KEYS as u64).map(|at| keys_of(at)[0].clone()).collect();
+            for found in secondary.multi_get(&keys) {
+                found.unwrap().map(|value| round_of(&value));
+            }
+            let (first, last) = (secondary.first_key_value(), secondary.last_key_value());
+            assert!(first.unwrap().unwrap().key < last.unwrap().unwrap().key);
             (before, kept) = (at_least, secondary.snapshot());
         }
         drop(stop_at_end);
@@ -274,6 +281,9 @@ fn an_old_view_is_right_or_outdated() {
             primary.compact().unwrap();
             primary.collect().unwrap();
             while primary.step().unwrap() {}
+            // A new range catches up before it begins.
+            let values = secondary.range(..).map(|item| item.unwrap().value);
+            assert!(values.filter(|value| value[..] == [round; 300]).count() > 0, "{setup}");
             for key in 0..200_u8 {
                 match old.get([key]) {
                     Err(e) if e.kind() == ErrorKind::Outdated => outdated += 1,

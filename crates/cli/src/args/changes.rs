@@ -10,8 +10,8 @@ pub struct ChangesArgs {
     pub from: Option<u64>,
     /// Go on with what is committed later, until Ctrl-C
     ///
-    /// Looks when another process has closed the database, since a database has one writer or
-    /// readers at a time.
+    /// Beside the process that writes the database, which does not notice, and beside those that
+    /// open it later. Fails if the changes that are to follow are not kept any more, or were lost.
     #[arg(long)]
     pub follow: bool,
     /// Only changes of this keyspace

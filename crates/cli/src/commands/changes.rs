@@ -1,22 +1,20 @@
 //! `changes`: prints what was committed, and follows it.
 
-use std::fs;
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use cleavedb::{Change, ChangeBatch, ChangeKind, Db, ErrorKind};
+use cleavedb::{Change, ChangeBatch, ChangeKind, Changes, Db, ErrorKind};
 use serde::Serialize;
 
 use crate::args::ChangesArgs;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
 use crate::expiry::Moment;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
 use crate::global::Global;
 use crate::{interrupt, store};
 
-/// Pause between two looks of a command that follows.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long a command that follows waits before it asks whether it was interrupted.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// One change as JSON.
 #[derive(Default, Serialize)]
@@ -52,53 +50,39 @@ struct Row<'a> {
 
 pub(super) fn run(args: &ChangesArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
-    let (mut next, mut seen) = (args.from, None);
+    let db = match args.follow {
+        // Beside a process that writes, before it and after it.
+        true => store::follow(global)?,
+        false => store::open_or_follow(global, console)?,
+    };
+    let done = print(&db, args, console);
+    store::closed(db, done).map(|()| Exit::Done)
+}
+
+fn print(db: &Db, args: &ChangesArgs, console: &Console) -> Result<()> {
+    let from = args.from.or_else(|| db.oldest_change()).unwrap_or(1);
+    let mut changes = db.changes(from)?;
     loop {
-        let changed = last_change(global);
-        if seen.is_none() || seen != Some(changed) {
-            match print_new(&mut next, args, global, console) {
-                Ok(()) => seen = Some(changed),
-                // A writer has it: what it commits is printed once it has closed the database.
-                Err(failure) if seen.is_some() && is_locked(&failure) => {}
-                Err(failure) => return Err(failure),
-            }
-        }
+        print_new(&mut changes, args, console)?;
+        console.flush()?;
         if !args.follow {
-            return Ok(Exit::Done);
+            return Ok(());
         }
-        if interrupt::interrupted() {
-            return Err(Failure::Interrupted);
+        while !changes.wait(WAIT) {
+            interrupt::check()?;
         }
-        thread::sleep(PAUSE);
     }
 }
 
-fn is_locked(failure: &Failure) -> bool {
-    matches!(failure, Failure::Engine(error) if error.kind() == ErrorKind::Locked)
-}
-
-/// When a file was last created or removed in the directory of the database, as every session does.
-fn last_change(global: &Global) -> Option<SystemTime> {
-    fs::metadata(&global.db).and_then(|directory| directory.modified()).ok()
-}
-
-/// Prints what is there from `next` on, which moves behind it.
-fn print_new(
-    next: &mut Option<u64>,
-    args: &ChangesArgs,
-    global: &Global,
-    console: &Console,
-) -> Result<()> {
-    let db = store::open_to_read(global, console)?;
-    let done = print(&db, next, args, console);
-    store::closed(db, done)
-}
-
-fn print(db: &Db, next: &mut Option<u64>, args: &ChangesArgs, console: &Console) -> Result<()> {
-    let from = next.or_else(|| db.oldest_change()).unwrap_or(1);
-    for batch in db.changes(from)? {
+/// Prints what is there.
+fn print_new(changes: &mut Changes, args: &ChangesArgs, console: &Console) -> Result<()> {
+    for batch in changes {
         interrupt::check()?;
-        let batch = batch?;
+        let batch = match batch {
+            // The process that writes was faster in many looks.
+            Err(e) if args.follow && e.kind() == ErrorKind::Outdated => return Ok(()),
+            batch => batch?,
+        };
         let wanted = |change: &&Change| match &args.keyspace {
             Some(name) => *change.keyspace == **name,
             None => true,
@@ -106,10 +90,8 @@ fn print(db: &Db, next: &mut Option<u64>, args: &ChangesArgs, console: &Console)
         for change in batch.changes.iter().filter(wanted) {
             print_one(change, &batch, console)?;
         }
-        *next = Some(batch.next_seq());
     }
-    next.get_or_insert(from);
-    console.flush()
+    Ok(())
 }
 
 fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<()> {

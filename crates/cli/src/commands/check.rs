@@ -19,6 +19,8 @@ struct Checked {
     directories: usize,
     tables: u64,
     value_files: u64,
+    /// Log files that are kept for readers of changes only.
+    retained_logs: u64,
     records: u64,
     keys: u64,
     value_bytes: u64,
@@ -46,6 +48,7 @@ impl Checked {
             directories,
             tables: report.tables,
             value_files: report.value_files,
+            retained_logs: report.retained_logs,
             records: report.records,
             keys: report.keys,
             value_bytes: report.value_bytes,
@@ -67,9 +70,13 @@ impl fmt::Display for Checked {
             0 | 1 => String::new(),
             many => format!(" in {many} directories"),
         };
+        let logs = match self.retained_logs {
+            0 => String::new(),
+            logs => format!(" and {} log files kept for changes", number(logs)),
+        };
         writeln!(
             f,
-            "read {} tables and {} value files with {} records{many}, in {:.2} s",
+            "read {} tables and {} value files{logs} with {} records{many}, in {:.2} s",
             number(self.tables),
             number(self.value_files),
             number(self.records),

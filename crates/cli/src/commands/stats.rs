@@ -41,6 +41,7 @@ struct Stats {
     space_used: Option<u64>,
     /// Bytes of the log that are kept for changes alone.
     retained_log_bytes: u64,
+    retained_log_files: usize,
     /// Sequence number of the oldest change, if changes are kept.
     oldest_change: Option<u64>,
     /// Sorted runs that a look-up may visit.
@@ -139,6 +140,7 @@ impl Stats {
             space_limit: metrics.space_limit,
             space_used: metrics.space_used,
             retained_log_bytes: metrics.retained_log_bytes,
+            retained_log_files: metrics.retained_log_files,
             oldest_change: metrics.oldest_change,
             filter_bits,
             separates: min_separated.least().is_some(),
@@ -289,8 +291,9 @@ impl Stats {
             writeln!(f, "                {used} in use of the limit of {limit}")?;
         }
         if let Some(oldest) = self.oldest_change {
-            let kept = units::bytes(self.retained_log_bytes);
-            writeln!(f, "                {kept} of log kept for changes, from number {oldest} on")?;
+            let (kept, files) = (units::bytes(self.retained_log_bytes), self.retained_log_files);
+            let of_log = format!("{kept} of log in {files} files");
+            writeln!(f, "                {of_log} kept for changes, from number {oldest} on")?;
         }
         writeln!(f, "  read  {:>6}  sorted runs that a look-up may visit", self.runs)?;
         let bits = self.filter_bits;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use crate::common::Home;
+use crate::following::Shell;
 
 #[test]
 fn what_was_committed_is_printed_in_order() {
@@ -51,13 +52,69 @@ fn a_command_that_follows_prints_later_commits_and_ends_cleanly() {
     let mut child = child;
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("\"key\":\"a\""));
-    // A look of the other command may have the database open for a moment.
-    while home.run(&["put", "b", "2"]).code != Some(0) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    home.run(&["put", "b", "2"]).ok();
     assert!(lines.next().unwrap().unwrap().contains("\"key\":\"b\""));
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(stdin);
+}
+
+/// Processes that write come and go, by a close and by a kill, while one command follows.
+#[test]
+fn a_command_that_follows_outlives_those_that_write() {
+    const PUTS: usize = 40;
+    for preset in ["lsm", "wisckey", "ktstore"] {
+        let home = Home::new();
+        // So small that flushes and other log files come with each session.
+        let sizes = ["memtable_bytes=256KiB", "log_file_bytes=128KiB", "window_bytes=256KiB"];
+        let with = sizes.iter().flat_map(|size| ["--with", size]);
+        let keep = ["--preset", preset, "--with", "change_retention_bytes=64MiB"];
+        let args: Vec<&str> =
+            keep.into_iter().chain(with.clone()).chain(["put", "0", "x"]).collect();
+        home.run(&args).ok();
+        let (mut child, stdin) = home.start(&["changes", "--follow", "--json"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut told = || {
+            let line = lines.next().unwrap().unwrap();
+            let row: serde_json::Value = serde_json::from_str(&line).unwrap();
+            row["key"].as_str().unwrap().parse::<usize>().unwrap()
+        };
+        assert_eq!(told(), 0);
+        let (mut number, value) = (0, "x".repeat(9000));
+        for session in 0..6 {
+            let mut shell = Shell::with(&home, &with.clone().collect::<Vec<_>>());
+            for _ in 0..PUTS {
+                number += 1;
+                let written = shell.run(&format!("put {number} {value}"), &number.to_string());
+                assert_eq!(written.len(), value.len());
+                // Each is told while the writer goes on.
+                assert_eq!(told(), number, "{preset}, session {session}");
+            }
+            match session % 3 {
+                0 => shell.end(),
+                _ => {
+                    shell.child.kill().unwrap();
+                    shell.child.wait().unwrap();
+                }
+            }
+        }
+        home.run(&["del", "1"]).ok();
+        assert_eq!(told(), 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(stdin);
+    }
+}
+
+#[test]
+fn changes_of_a_store_that_is_open_are_printed() {
+    let home = Home::new();
+    home.run(&["--with", "change_retention_bytes=1MiB", "put", "a", "1"]).ok();
+    let mut shell = Shell::new(&home);
+    assert_eq!(shell.run("put b 2", "b"), "2");
+    let ran = home.run(&["changes"]);
+    assert!(ran.err.contains("following the process that has"), "{}", ran.err);
+    assert_eq!(ran.text().lines().count(), 2);
+    shell.end();
 }

@@ -9,21 +9,33 @@ use crate::common::{Home, Ran};
 use crate::read_only::{as_ordinary_user, let_others_read};
 
 /// A shell that keeps the database open.
-struct Shell {
-    child: Child,
+pub(crate) struct Shell {
+    pub(crate) child: Child,
     stdin: ChildStdin,
     out: BufReader<ChildStdout>,
 }
 
 impl Shell {
-    fn new(home: &Home) -> Self {
-        let (mut child, stdin) = home.start(&["shell", "--durability", "os"]);
+    pub(crate) fn new(home: &Home) -> Self {
+        Self::with(home, &[])
+    }
+
+    /// The same, with more arguments.
+    pub(crate) fn with(home: &Home, more: &[&str]) -> Self {
+        let (mut child, stdin) = home.start(&[&["shell", "--durability", "os"], more].concat());
         let out = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, out }
     }
 
+    /// Ends it, and waits for its end.
+    pub(crate) fn end(self) {
+        let Self { mut child, stdin, .. } = self;
+        drop(stdin);
+        assert!(child.wait().unwrap().success());
+    }
+
     /// Runs `lines`, and then waits for its answer to a `get` of `key`.
-    fn run(&mut self, lines: &str, key: &str) -> String {
+    pub(crate) fn run(&mut self, lines: &str, key: &str) -> String {
         self.stdin.write_all(format!("{lines}\nget {key}\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
@@ -72,9 +84,7 @@ fn a_running_shell_is_followed() {
         assert_eq!((quiet.err.as_str(), &*quiet.out), ("", &b"4"[..]));
         let json = home.run(&["--json", "get", "second"]);
         assert!(json.err.contains("{\"note\":\"following"), "{}", json.err);
-        let Shell { mut child, stdin, .. } = shell;
-        drop(stdin);
-        assert!(child.wait().unwrap().success());
+        shell.end();
         let closed = home.run(&["get", "second"]);
         assert_eq!((closed.err.as_str(), &*closed.out), ("", &b"4"[..]));
     }
@@ -92,6 +102,5 @@ fn a_user_who_may_not_write_follows() {
     let db = home.path("cleave.db");
     fs::set_permissions(db, Permissions::from_mode(0o755)).unwrap();
     assert_eq!(shell.run("put third 3", "third"), "3");
-    drop(shell.stdin);
-    assert!(shell.child.wait().unwrap().success());
+    shell.end();
 }

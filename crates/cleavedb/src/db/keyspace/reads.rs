@@ -1,13 +1,16 @@
 //! The reads of a keyspace: keys, ranges, cursors and snapshots, as of now.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::Result;
+use cleavedb_storage::process::Own;
 
 use super::Keyspace;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
+use crate::engine::Engine;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
@@ -38,17 +41,37 @@ impl Keyspace {
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
     /// many keys at once take little more time than one.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        self.snapshot().multi_get(keys)
+        let read = || self.snapshot().multi_get(keys);
+        let Some(follower) = &self.inner.follower else { return read() };
+        follower
+            .again(read, |found: &Vec<Result<_>>| found.iter().find_map(|one| one.as_ref().err()))
     }
 
     /// The first key and its value.
     pub fn first_key_value(&self) -> Result<Option<Item>> {
-        self.range(..).next().transpose()
+        self.one(|| self.range(..).next())
     }
 
     /// The last key and its value.
     pub fn last_key_value(&self) -> Result<Option<Item>> {
-        self.range(..).next_back().transpose()
+        self.one(|| self.range(..).next_back())
+    }
+
+    /// The engine with the data, for a reader of many keys.
+    fn engine_to_read(&self) -> Own<Arc<Engine>> {
+        match &self.inner.follower {
+            None => self.inner.engine.clone(),
+            Some(follower) => Own::new(follower.fresh_view()),
+        }
+    }
+
+    /// What a step of a range finds.
+    fn one(&self, step: impl Fn() -> Option<Result<Item>>) -> Result<Option<Item>> {
+        let found = match &self.inner.follower {
+            None => step(),
+            Some(follower) => follower.again(step, |found| found.as_ref()?.as_ref().err()),
+        };
+        found.transpose()
     }
 
     /// Keys of a range and their values, in key order, from both ends, as of now; see [`KeyRange`].
@@ -79,7 +102,7 @@ impl Keyspace {
     /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let bounds = Bounds::of(self.entry().id, &range);
-        let engine = self.inner.engine_now();
+        let engine = self.engine_to_read();
         let refused = engine.gate.check_open().err();
         let cursor = Cursor::new(engine, bounds, None, refused);
         // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
@@ -89,6 +112,6 @@ impl Keyspace {
     /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
     /// same moment. While it is held, the versions that it sees take space.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine_now(), self.entry().clone(), self.inner.clone())
+        Snapshot::new(self.engine_to_read(), self.entry().clone(), self.inner.clone())
     }
 }

@@ -70,8 +70,8 @@ impl Keyspace {
         self.put_from(key.as_ref(), &mut reader, Lifetime::For(ttl), durability)
     }
 
-    /// As [`Keyspace::put_reader`], with a value that expires at `time`; without a time it stays for
-    /// good, whatever the keyspace says.
+    /// As [`Keyspace::put_reader`], with a value that expires at `time`; without a time it stays
+    /// for good, whatever the keyspace says.
     pub fn put_reader_until(
         &self,
         key: impl AsRef<[u8]>,

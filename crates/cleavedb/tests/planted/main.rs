@@ -6,7 +6,6 @@
 
 #![cfg(feature = "planted-bugs")]
 
-#[path = "planted/damage.rs"]
 mod damage;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

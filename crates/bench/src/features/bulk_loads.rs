@@ -17,7 +17,7 @@ use crate::values::{ValueBuffer, Values};
 
 pub(super) const FEATURE: Feature = Feature {
     name: "bulk-loads",
-    about: "256 MiB in the order of keys of 16 bytes, durable at the end; values do not compress",
+    about: "128 MiB in the order of keys of 16 bytes, durable at the end; values do not compress",
     figures: &[LOAD, PUTS, SETTLED, FILE, OF_FILE, RATIO, SETTLED_RATIO],
     run,
 };
@@ -30,7 +30,7 @@ const OF_FILE: &str = "load x file";
 const RATIO: &str = "load x puts";
 const SETTLED_RATIO: &str = "load x settled";
 
-const BYTES: u64 = 256 << 20;
+const BYTES: u64 = 128 << 20;
 const SIZES: [usize; 3] = [100, 1024, 16 << 10];
 const KEY: u64 = 16;
 /// Bytes that are written at once to the one file.

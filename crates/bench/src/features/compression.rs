@@ -15,7 +15,7 @@ use crate::system::{MemoryLimit, Usage, drop_caches};
 
 pub(super) const FEATURE: Feature = Feature {
     name: "compression",
-    about: "300 k orders of 1 KiB as JSON; gets at random, all in memory and with memory for half \
+    about: "200 k orders of 1 KiB as JSON; gets at random, all in memory and with memory for half \
             of the uncompressed bytes",
     figures: &[SIZE, SMALLER, PUTS, PUTS_RATIO, CACHED, CACHED_RATIO, HALF, HALF_RATIO],
     run,
@@ -30,13 +30,13 @@ const CACHED_RATIO: &str = "x plain";
 const HALF: &str = "gets/s in half the memory";
 const HALF_RATIO: &str = "half x plain";
 
-const RECORDS: u64 = 300_000;
+const RECORDS: u64 = 200_000;
 /// Bytes of an order and its key, about.
 const RECORD: u64 = 1050;
 /// Part of the limited memory that is the engine's own.
 const OWN: u64 = 4;
 /// The least limit: what the process itself needs.
-const LIMIT_MIN: u64 = 128 << 20;
+const LIMIT_MIN: u64 = 96 << 20;
 
 /// What was measured of one codec.
 struct Measured {

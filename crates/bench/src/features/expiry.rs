@@ -32,7 +32,7 @@ const VALUE: usize = 1024;
 /// How long values live, in times of a loop; whole seconds, as some engines count them.
 const LIFETIME: u32 = 4;
 /// Longest wait for the space, in times of a loop.
-const PATIENCE: u32 = 15;
+const PATIENCE: u32 = 8;
 const LOOK: Duration = Duration::from_millis(100);
 /// Keys of values that stay are above the others.
 const STAY: u64 = 1 << 32;

@@ -256,7 +256,7 @@ impl Opener for CleaveOpener {
     }
 
     fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
-        features::opener(self, needs).open(directory).map(Some)
+        features::opener(self, needs).map(|opener| opener.open(directory)).transpose()
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cleavedb::{Bytes, Operand, Options, ValueCompression, WriteBatch};
+use cleavedb::{Bytes, Compression, Operand, ValueCompression, WriteBatch};
 use cleavedb_bench::capabilities::{
     Batches, Body, BulkLoad, BulkLoads, Capabilities, Codec, ConditionalWrites, Cursor, Cursors,
     Expiry, Keyspace, Keyspaces, Merges, Needs, RangeDeletes, Transaction, Transactions,
@@ -14,19 +14,27 @@ use super::{Cleave, CleaveOpener};
 /// The least memory of a database, in bytes.
 const MEMORY_MIN: usize = 48 << 20;
 
-/// An opener like `opener` with what a benchmark needs.
-pub(super) fn opener(opener: &CleaveOpener, needs: &Needs) -> CleaveOpener {
-    let options = opener.options.clone();
-    let value_compression = match needs.codec {
-        Codec::Plain => options.value_compression,
-        Codec::Lz4 => ValueCompression::Lz4,
-        Codec::Zstd => ValueCompression::Zstd,
-        Codec::Dictionary => ValueCompression::ZstdDictionary,
-    };
-    let asked = needs.memory.map(|bytes| (bytes as usize).max(MEMORY_MIN));
-    let memory_bytes = asked.unwrap_or(options.memory_bytes);
-    let options = Options { value_compression, memory_bytes, ..options };
-    CleaveOpener { options, ..opener.clone() }
+/// An opener like `opener` with what a benchmark needs; `None` if there is no such compression:
+/// values in the index are compressed with its blocks, which have no dictionary.
+pub(super) fn opener(opener: &CleaveOpener, needs: &Needs) -> Option<CleaveOpener> {
+    let mut options = opener.options.clone();
+    let in_index = options.min_separated.least().is_none();
+    match (needs.codec, in_index) {
+        (Codec::Plain, _) => {}
+        (Codec::Lz4, true) => options.compression = Compression::Lz4,
+        (Codec::Zstd, true) => options.compression = Compression::Zstd,
+        (Codec::Dictionary, true) => return None,
+        (Codec::Lz4, false) => options.value_compression = ValueCompression::Lz4,
+        (Codec::Zstd, false) => options.value_compression = ValueCompression::Zstd,
+        (Codec::Dictionary, false) => options.value_compression = ValueCompression::ZstdDictionary,
+    }
+    if let Some(bytes) = needs.memory {
+        options.memory_bytes = (bytes as usize).max(MEMORY_MIN);
+    }
+    if let Some(lifetime) = needs.lifetime {
+        options.expired_within = lifetime;
+    }
+    Some(CleaveOpener { options, ..opener.clone() })
 }
 
 /// All of them.

@@ -77,7 +77,7 @@ fn run(bench: &mut Bench<'_>) -> Result<Vec<Case>> {
 /// Deletes the ranges between keys that stay, as many as there is time for.
 fn delete(ranges: &dyn RangeDeletes, kept: u64, patience: Duration) -> Result<Rate> {
     let (mut done, start) = (0, Instant::now());
-    while done < kept && start.elapsed() < patience {
+    while done == 0 || done < kept && start.elapsed() < patience {
         // In an order without a pattern: 982451653 is a prime, so that each is met once.
         let from = (u128::from(done) * 982_451_653 % u128::from(kept)) as u64 * STEP;
         ranges.delete_range(&key(from + 1), &key(from + STEP))?;

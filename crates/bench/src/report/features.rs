@@ -94,7 +94,7 @@ mod tests {
         let tables = features(&results);
         let [(about, table)] = &tables[..] else { panic!("one feature was measured") };
         assert!(about.contains("divided by 10"), "{about}");
-        assert_eq!(table.rows[0], ["1 key", "a", "-", "5", "-", "-"]);
+        assert_eq!(table.rows[0], ["1 key", "a", "-", "5.00", "-", "-"]);
         assert_eq!(table.rows[1], ["1 key", "b", "-", "100 -10/+20%", "-", "-"]);
     }
 }

@@ -14,18 +14,22 @@
 //! That part is a quarter, because glibc's malloc keeps much of what memtables of large values
 //! freed. The bound on journals is one of disk.
 
+mod features;
+
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 use fjall::config::CompressionPolicy;
 use fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
+    OptimisticTxDatabase, PersistMode,
 };
 
 use crate::idle;
@@ -59,6 +63,9 @@ struct Settings {
     workers: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u32>,
+    compression: CompressionType,
+    /// Whether there may be transactions.
+    transactional: bool,
     durability: Durability,
 }
 
@@ -81,7 +88,16 @@ impl FjallOpener {
 
     fn new(name: &'static str, args: &PeerArgs, separate_from: Option<u32>) -> Self {
         let (workers, durability) = (args.background().max(1), args.durability);
-        Self { settings: Settings { name, cache: args.cache, workers, separate_from, durability } }
+        let settings = Settings {
+            name,
+            cache: args.cache,
+            workers,
+            separate_from,
+            compression: CompressionType::None,
+            transactional: false,
+            durability,
+        };
+        Self { settings }
     }
 }
 
@@ -94,34 +110,51 @@ impl Opener for FjallOpener {
         let fitted = ADVICE.fit(Memory::here(), self.settings.cache, 1);
         Ok(Box::new(self.open_fitted(directory, fitted)?))
     }
+
+    fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
+        let Some(compression) = features::compression(needs.codec) else { return Ok(None) };
+        let transactional = needs.transactions;
+        let settings = Settings { compression, transactional, ..self.settings.clone() };
+        let opener = Self { settings };
+        opener.open(directory).map(Some)
+    }
 }
 
 impl FjallOpener {
     fn open_fitted(&self, directory: &Path, fitted: Fitted) -> Result<Fjall> {
         let name = self.settings.name;
-        let db = Database::builder(directory)
-            .cache_size(fitted.cache)
-            .worker_threads(self.settings.workers.into())
-            .open()
-            .map_err(failed(name, "open"))?;
+        let settings = &self.settings;
+        let transactions = settings.transactional.then(|| {
+            let builder = OptimisticTxDatabase::builder(directory).cache_size(fitted.cache);
+            let builder = builder.worker_threads(settings.workers.into());
+            builder.journal_compression(settings.compression).open()
+        });
+        let transactions = transactions.transpose().map_err(failed(name, "open"))?;
+        let db = match &transactions {
+            Some(transactions) => transactions.inner().clone(),
+            None => Database::builder(directory)
+                .cache_size(fitted.cache)
+                .worker_threads(settings.workers.into())
+                .journal_compression(settings.compression)
+                .open()
+                .map_err(failed(name, "open"))?,
+        };
         let keyspace = db
             .keyspace(KEYSPACE, || self.settings.keyspace(fitted.write_buffer))
             .map_err(failed(name, "open a keyspace"))?;
         let (settings, waits) = (self.settings.clone(), Waits::default());
-        Ok(Fjall { keyspace, db, fitted, settings, waits })
+        Ok(Fjall { keyspace, db, transactions, fitted, settings, waits })
     }
 }
 
 impl Settings {
     fn keyspace(&self, memtable: u64) -> KeyspaceCreateOptions {
         let min_separated = self.separate_from.map(|bytes| {
-            KvSeparationOptions::default()
-                .separation_threshold(bytes)
-                .compression(CompressionType::None)
+            KvSeparationOptions::default().separation_threshold(bytes).compression(self.compression)
         });
         KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)
-            .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+            .data_block_compression_policy(CompressionPolicy::all(self.compression))
             .with_kv_separation(min_separated)
     }
 }
@@ -130,6 +163,8 @@ impl Settings {
 struct Fjall {
     keyspace: Keyspace,
     db: Database,
+    /// The same database, if there may be transactions.
+    transactions: Option<OptimisticTxDatabase>,
     fitted: Fitted,
     settings: Settings,
     waits: Waits,
@@ -261,6 +296,10 @@ impl Engine for Fjall {
         ])
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        features::of(self)
+    }
+
     fn counters(&self) -> Vec<(String, f64)> {
         counted([
             ("stalls_flush", self.waits.count.load(Relaxed) as f64),
@@ -301,13 +340,20 @@ mod tests {
 
     use cleavedb_bench::Engine;
 
-    use super::{ADVICE, Durability, FjallOpener, Memory, NAME, Settings};
+    use super::{ADVICE, CompressionType, Durability, FjallOpener, Memory, NAME, Settings};
 
     #[test]
     fn writes_wait_for_room_and_go_on() {
         let durability = Durability::Os;
-        let settings =
-            Settings { name: NAME, cache: None, workers: 1, separate_from: None, durability };
+        let settings = Settings {
+            name: NAME,
+            cache: None,
+            workers: 1,
+            separate_from: None,
+            compression: CompressionType::None,
+            transactional: false,
+            durability,
+        };
         let directory = tempfile::tempdir().unwrap();
         // Less room than a memtable: it must be sealed before it is full.
         let mut fitted = ADVICE.fit(Memory::here(), None, 1);

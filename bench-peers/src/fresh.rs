@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use cleavedb_bench::capabilities::Needs;
 use cleavedb_bench::{Engine, Opener, Result};
 
 use crate::native::heap;
@@ -21,6 +22,11 @@ impl Opener for Fresh {
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         heap::give_back();
         self.0.open(directory)
+    }
+
+    fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
+        heap::give_back();
+        self.0.open_for(directory, needs)
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {

@@ -5,9 +5,12 @@
 //! The size of a table stays at 2 MiB: "most clients should leave this parameter alone". Of the
 //! cache they say only that it is 8 MiB if none is given, and show one of 100 MB.
 
+mod features;
+
 use std::ffi::CStr;
 use std::path::Path;
 
+use cleavedb_bench::capabilities::Capabilities;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
@@ -135,6 +138,10 @@ impl Engine for Level {
             ("by default", DEFAULTS.to_owned()),
             ("settled", format!("flushed, then no level above its limit, {}", idle::HOW)),
         ])
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        features::of(self)
     }
 
     fn counters(&self) -> Vec<(String, f64)> {

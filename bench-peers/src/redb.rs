@@ -6,10 +6,13 @@
 //! the storage below redb passes reads and writes on and leaves the syncs out: `StorageBackend` is
 //! redb's own interface for that. One put is one transaction, as for every engine.
 
+mod features;
+
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
+use cleavedb_bench::capabilities::Capabilities;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 use redb::backends::FileBackend;
@@ -187,6 +190,10 @@ impl Engine for Redb {
             ("cache_read_hits", cache.read_hits() as f64),
             ("cache_read_misses", cache.read_misses() as f64),
         ])
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        features::of(self)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

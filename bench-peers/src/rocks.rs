@@ -14,16 +14,21 @@
 //! for values of 1 KiB. Blobs share the cache of blocks, one of the two ways that `blob_cache` of
 //! `advanced_options.h` names, so that `--cache` bounds both.
 
+mod features;
+mod transactions;
+
 use std::ffi::CStr;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
-    WriteOptions, properties,
+    BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode,
+    DBWithThreadMode, MultiThreaded, Options, WaitForCompactOptions, WriteOptions, properties,
 };
 
 use crate::memory::{Advice, Fitted, Memory, WRITE_BUFFER};
@@ -50,6 +55,9 @@ const AGE_CUTOFF: f64 = 0.25;
 /// Share of garbage in those from which compactions are forced; 1 is never.
 const FORCE_THRESHOLD: f64 = 1.0;
 
+/// A store whose column families may be created by any thread.
+type Store = DBWithThreadMode<MultiThreaded>;
+
 /// What differs between runs.
 #[derive(Clone, Debug)]
 struct Settings {
@@ -59,6 +67,7 @@ struct Settings {
     jobs: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u64>,
+    compression: DBCompressionType,
     /// What divides buffers, cache, tables and levels.
     miniature: u64,
     durability: Durability,
@@ -87,6 +96,7 @@ impl RocksOpener {
             write_buffers: args.rocksdb_write_buffers,
             jobs: args.background(),
             separate_from,
+            compression: DBCompressionType::None,
             miniature: 1,
             durability: args.durability,
         };
@@ -100,14 +110,14 @@ impl Opener for RocksOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let fitted = self.settings.fitted(Memory::here());
-        let options = self.settings.options(&fitted);
-        let db = DB::open(&options, directory).map_err(failed(self.settings.name, "open"))?;
-        let mut write = WriteOptions::default();
-        write.set_sync(self.settings.durability == Durability::Sync);
-        let checksums = checksum_support(directory);
-        let settings = self.settings.clone();
-        Ok(Box::new(Rocks { db, write, fitted, settings, checksums }))
+        self.settings.open(directory, &Needs::default())
+    }
+
+    fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
+        let compression = features::compression(needs.codec);
+        let settings =
+            compression.map(|compression| Settings { compression, ..self.settings.clone() });
+        settings.map(|settings| settings.open(directory, needs)).transpose()
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
@@ -129,6 +139,36 @@ impl Settings {
         advice.fit(memory, self.cache, self.miniature)
     }
 
+    /// Opens the store in `directory` with what `needs` asks for beside the compression.
+    fn open(&self, directory: &Path, needs: &Needs) -> Result<Box<dyn Engine>> {
+        let fitted = self.fitted(Memory::here());
+        let mut options = self.options(&fitted);
+        features::set_merge_operator(&mut options);
+        let mut write = WriteOptions::default();
+        write.set_sync(self.durability == Durability::Sync);
+        if needs.transactions {
+            return transactions::open(self.name, &options, write, directory);
+        }
+        if let Some(lifetime) = needs.lifetime {
+            options.set_periodic_compaction_seconds(lifetime.as_secs());
+        }
+        // A new store fails to list its families: it has none.
+        let listed = needs.keyspaces.then(|| Store::list_cf(&options, directory).ok());
+        let families = listed.flatten().unwrap_or_default();
+        let opened = match needs.lifetime {
+            Some(lifetime) => Store::open_with_ttl(&options, directory, lifetime),
+            None if families.len() > 1 => {
+                let families = families.iter().map(|name| (name, options.clone()));
+                Store::open_cf_with_opts(&options, directory, families)
+            }
+            None => Store::open(&options, directory),
+        };
+        let db = opened.map_err(failed(self.name, "open"))?;
+        let (settings, lifetime) = (self.clone(), needs.lifetime);
+        let checksums = checksum_support(directory);
+        Ok(Box::new(Rocks { db, options, write, lifetime, fitted, settings, checksums }))
+    }
+
     fn options(&self, fitted: &Fitted) -> Options {
         let cache = Cache::new_lru_cache(fitted.cache as usize);
         let mut table = BlockBasedOptions::default();
@@ -137,7 +177,7 @@ impl Settings {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
-        options.set_compression_type(DBCompressionType::None);
+        options.set_compression_type(self.compression);
         options.set_write_buffer_size(fitted.write_buffer as usize);
         options.set_max_write_buffer_number(self.write_buffers.into());
         options.set_max_background_jobs(self.jobs.into());
@@ -146,7 +186,7 @@ impl Settings {
             options.set_enable_blob_files(true);
             options.set_min_blob_size(bytes);
             options.set_blob_file_size(self.blob_file());
-            options.set_blob_compression_type(DBCompressionType::None);
+            options.set_blob_compression_type(self.compression);
             options.set_enable_blob_gc(true);
             options.set_blob_gc_age_cutoff(AGE_CUTOFF);
             options.set_blob_gc_force_threshold(FORCE_THRESHOLD);
@@ -188,8 +228,11 @@ impl Settings {
 
 /// An open RocksDB.
 struct Rocks {
-    db: DB,
+    db: Store,
+    options: Options,
     write: WriteOptions,
+    /// How long values live, if not for good.
+    lifetime: Option<Duration>,
     fitted: Fitted,
     settings: Settings,
     checksums: String,
@@ -260,26 +303,11 @@ impl Engine for Rocks {
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
-        let mut iterator = self.db.raw_iterator_opt(ReadOptions::default());
-        iterator.seek(from);
-        let mut visited = 0;
-        while visited < limit {
-            let Some((key, value)) = iterator.item() else { break };
-            visit(key, value);
-            visited += 1;
-            // The step beyond the last record asked for may cost a read: it is not taken.
-            if visited < limit {
-                iterator.next();
-            }
-        }
-        iterator.status().map_err(self.failed("scan"))?;
-        Ok(visited)
+        scan(self.db.raw_iterator(), from, limit, visit).map_err(self.failed("scan"))
     }
 
     fn wait_idle(&self) -> Result<()> {
-        let mut wait = WaitForCompactOptions::default();
-        wait.set_flush(true);
-        self.db.wait_for_compact(&wait).map_err(self.failed("wait for compaction"))
+        self.db.wait_for_compact(&settle()).map_err(self.failed("wait for compaction"))
     }
 
     fn describe(&self) -> Vec<(String, String)> {
@@ -308,6 +336,10 @@ impl Engine for Rocks {
         all
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        features::of(self)
+    }
+
     fn counters(&self) -> Vec<(String, f64)> {
         let tree = self.text(c"rocksdb.cfstats-no-file-histogram");
         let store = self.text(properties::DBSTATS);
@@ -320,6 +352,34 @@ impl Engine for Rocks {
         self.db.cancel_all_background_work(true);
         Ok(())
     }
+}
+
+/// Shows up to `limit` pairs of `iterator` from `from` on; returns how many.
+fn scan<D: DBAccess>(
+    mut iterator: DBRawIteratorWithThreadMode<'_, D>,
+    from: &[u8],
+    limit: usize,
+    visit: VisitPair<'_>,
+) -> std::result::Result<usize, rocksdb::Error> {
+    iterator.seek(from);
+    let mut visited = 0;
+    while visited < limit {
+        let Some((key, value)) = iterator.item() else { break };
+        visit(key, value);
+        visited += 1;
+        // The step beyond the last record asked for may cost a read: it is not taken.
+        if visited < limit {
+            iterator.next();
+        }
+    }
+    iterator.status().map(|()| visited)
+}
+
+/// Waits until memtables are flushed and no compaction is due.
+fn settle() -> WaitForCompactOptions {
+    let mut wait = WaitForCompactOptions::default();
+    wait.set_flush(true);
+    wait
 }
 
 /// The defaults that matter to a reader of results, from `options.h` and `table.h` of 11.8.

@@ -84,6 +84,13 @@ unsafe extern "C" {
         batch: *mut WriteBatch,
         error: *mut *mut c_char,
     );
+    fn leveldb_writebatch_put(
+        batch: *mut WriteBatch,
+        key: *const c_char,
+        key_len: usize,
+        value: *const c_char,
+        value_len: usize,
+    );
     fn leveldb_property_value(db: *mut Db, name: *const c_char) -> *mut c_char;
     fn leveldb_compact_range(
         db: *mut Db,
@@ -96,6 +103,7 @@ unsafe extern "C" {
     fn leveldb_iter_destroy(iterator: *mut Iterator);
     fn leveldb_iter_seek(iterator: *mut Iterator, key: *const c_char, key_len: usize);
     fn leveldb_iter_next(iterator: *mut Iterator);
+    fn leveldb_iter_prev(iterator: *mut Iterator);
     fn leveldb_iter_valid(iterator: *const Iterator) -> u8;
     fn leveldb_iter_key(iterator: *const Iterator, len: *mut usize) -> *const c_char;
     fn leveldb_iter_value(iterator: *const Iterator, len: *mut usize) -> *const c_char;
@@ -220,7 +228,7 @@ impl LevelDb {
         limit: usize,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<usize> {
-        let mut cursor = Cursor::new(self);
+        let mut cursor = self.cursor();
         cursor.seek(from);
         let mut visited = 0;
         while visited < limit {
@@ -236,6 +244,13 @@ impl LevelDb {
         Ok(visited)
     }
 
+    /// A new cursor, on no pair yet.
+    pub fn cursor(&self) -> Cursor<'_> {
+        // SAFETY: the store is open and stays so for as long as the cursor borrows it.
+        let iterator = unsafe { leveldb_create_iterator(self.db, self.read) };
+        Cursor { iterator, _store: self }
+    }
+
     /// What the library says of the property `name` (`leveldb/db.h`, `GetProperty`).
     pub fn property(&self, name: &CStr) -> Option<String> {
         // SAFETY: the store is open, the name ends with a zero.
@@ -245,10 +260,20 @@ impl LevelDb {
 
     /// The error for which the store takes no more writes, if there is one.
     pub fn check(&self) -> Result<()> {
+        self.write(&[])
+    }
+
+    /// Stores all of `pairs` as one.
+    pub fn write(&self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
         let mut error = ptr::null_mut();
-        // SAFETY: the store is open; the batch, which is empty, is made and given back here.
+        // SAFETY: the store is open; the batch is made and given back here, and copies the slices,
+        // which outlive the calls.
         unsafe {
             let batch = leveldb_writebatch_create();
+            for (key, value) in pairs {
+                let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
+                leveldb_writebatch_put(batch, key_at, key.len(), value_at, value.len());
+            }
             leveldb_write(self.db, self.write, batch, &mut error);
             leveldb_writebatch_destroy(batch);
         }
@@ -282,39 +307,49 @@ impl Drop for LevelDb {
 }
 
 /// A position in a store, which it cannot outlive.
-struct Cursor<'a> {
+pub struct Cursor<'a> {
     iterator: *mut Iterator,
     _store: &'a LevelDb,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(store: &'a LevelDb) -> Self {
-        // SAFETY: the store is open and stays so for `'a`.
-        let iterator = unsafe { leveldb_create_iterator(store.db, store.read) };
-        Self { iterator, _store: store }
-    }
-
-    fn seek(&mut self, key: &[u8]) {
+impl Cursor<'_> {
+    /// Moves to the first key that is not below `key`.
+    pub fn seek(&mut self, key: &[u8]) {
         // SAFETY: the iterator lives, and the key outlives the call.
         unsafe { leveldb_iter_seek(self.iterator, key.as_ptr().cast(), key.len()) };
     }
 
-    /// Steps to the next pair; there must be one here.
-    fn next(&mut self) {
-        // SAFETY: the iterator lives; the library demands that it is valid, and the one caller has
-        // just seen its pair.
-        unsafe { leveldb_iter_next(self.iterator) };
+    /// Steps to the next pair; stays if there is none here.
+    pub fn next(&mut self) {
+        if self.is_valid() {
+            // SAFETY: the iterator lives, and is valid, as the library demands.
+            unsafe { leveldb_iter_next(self.iterator) };
+        }
+    }
+
+    /// Steps to the pair before; stays if there is none here.
+    pub fn prev(&mut self) {
+        if self.is_valid() {
+            // SAFETY: the iterator lives, and is valid, as the library demands.
+            unsafe { leveldb_iter_prev(self.iterator) };
+        }
+    }
+
+    /// Whether there is a pair at this position.
+    pub fn is_valid(&self) -> bool {
+        // SAFETY: the iterator lives.
+        unsafe { leveldb_iter_valid(self.iterator) != 0 }
     }
 
     /// The pair at this position, or `None` at the end.
-    fn item(&self) -> Option<(&[u8], &[u8])> {
+    pub fn item(&self) -> Option<(&[u8], &[u8])> {
+        if !self.is_valid() {
+            return None;
+        }
         let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: the iterator lives; key and value are asked for if it is valid only, and their
-        // bytes stay until it moves, for which it must be borrowed anew.
+        // SAFETY: the iterator lives and is valid; the bytes of key and value stay until it moves,
+        // for which it must be borrowed anew.
         unsafe {
-            if leveldb_iter_valid(self.iterator) == 0 {
-                return None;
-            }
             let key = leveldb_iter_key(self.iterator, &mut key_len);
             let value = leveldb_iter_value(self.iterator, &mut value_len);
             let key = slice::from_raw_parts(key.cast(), key_len);
@@ -322,7 +357,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn status(&self) -> Result<()> {
+    /// The error that ended it, if there is one.
+    pub fn status(&self) -> Result<()> {
         let mut error = ptr::null_mut();
         // SAFETY: the iterator lives.
         unsafe { leveldb_iter_get_error(self.iterator, &mut error) };

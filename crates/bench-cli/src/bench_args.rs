@@ -37,6 +37,7 @@ Examples:
   cleave bench suite --config ycsb               YCSB on every engine, three times
   cleave bench suite --config ycsb --resume      go on where it was stopped
   cleave bench papers hashkv                     one paper's experiments, beside its own figures
+  cleave bench features transactions --no-peers  what transactions cost
   cleave bench report suite-ycsb.jsonl           tables and charts of any result file
   cleave --preset lsm bench -w load,ycsb-a       two workloads on one preset
   cleave bench --device hdd:10 -w fillrandom     as on a hard disk that is ten times as fast
@@ -112,6 +113,28 @@ pub enum Many {
             value_name = "N"
         )]
         miniature: u64,
+        #[command(flatten)]
+        suite: SuiteArgs,
+    },
+    /// What single features cost: transactions, keyspaces, deletes of ranges, and more
+    ///
+    /// Each feature is measured on every engine that has it, beside the plain calls that do the
+    /// same, in rounds; the order of the engines is drawn for each. Runs the presets ktstore and
+    /// lsm, and the peers that have some of the features; --no-peers and --engines choose others.
+    Features {
+        /// Features; all if none is given
+        features: Vec<String>,
+        /// List the features, and exit
+        #[arg(long)]
+        list: bool,
+        /// Divide records and times by N
+        #[arg(
+            long,
+            value_parser = clap::value_parser!(u64).range(1..),
+            default_value_t = 1,
+            value_name = "N"
+        )]
+        part: u64,
         #[command(flatten)]
         suite: SuiteArgs,
     },

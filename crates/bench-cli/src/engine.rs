@@ -1,14 +1,18 @@
 //! CleaveDB as an engine of the benchmark.
 
+mod described;
+mod features;
+
 use std::fmt::Display;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Relocation,
-    Step, SurvivorRoute, ValueLayout, Volume,
+    Db, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Relocation, Step,
+    SurvivorRoute, ValueLayout, Volume,
 };
+use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
 };
@@ -208,16 +212,6 @@ fn malformed(name: &str, value: &str, why: &dyn Display) -> BenchError {
     BenchError::Usage(format!("--option {name}={value}: {why}"))
 }
 
-/// The placement in words, without the paths of this machine.
-fn volumes(volumes: &[Volume]) -> String {
-    let classes = |volume: &Volume| {
-        let names: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
-        names.join(" and ")
-    };
-    let each: Vec<_> = volumes.iter().map(classes).collect();
-    if each.is_empty() { "none".to_owned() } else { each.join("; ") }
-}
-
 /// Files of a database that stay in the page cache when others are evicted: the window, which is
 /// memory, and logs without pointers into them, which are mostly removed before the kernel would
 /// write them (docs/format.md, "Directory").
@@ -261,6 +255,10 @@ impl Opener for CleaveOpener {
         Ok(Box::new(Cleave { name, db, device, models, outside }))
     }
 
+    fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
+        features::opener(self, needs).map(|opener| opener.open(directory)).transpose()
+    }
+
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
         let mut opener = self.clone();
         for (name, value) in options {
@@ -273,33 +271,6 @@ impl Opener for CleaveOpener {
             opener.options.groups.cold_log_counts = true;
         }
         Ok(Box::new(opener))
-    }
-}
-
-/// The handling of cold values, in words.
-fn tagging(options: &Options) -> &'static str {
-    let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
-    match (options.layout.groups.is_some_and(tags), options.groups.cold_log_counts) {
-        (false, _) => "off",
-        (true, true) => "on",
-        (true, false) => "on, cold log without a limit",
-    }
-}
-
-/// The grouping of values, if there is one, in words.
-fn groups(options: &Options) -> Option<String> {
-    let groups = &options.groups;
-    let size = |bytes| units::bytes(bytes);
-    let (capacity, main) = (size(groups.capacity_bytes), size(groups.main_segment_bytes));
-    match options.layout.groups?.partition {
-        Partition::Hash => Some(format!(
-            "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
-            size(groups.log_segment_bytes),
-            groups.reserved_space * 100.0,
-            groups.victim,
-        )),
-        _ if groups.one_at_first => Some(format!("one at first, of {main}")),
-        Partition::Range | Partition::Prefix(_) => Some(format!("for {capacity}, of {main}")),
     }
 }
 
@@ -392,42 +363,7 @@ impl Engine for Cleave {
     }
 
     fn describe(&self) -> Vec<(String, String)> {
-        let options = self.db.options();
-        let size = |size: usize| units::bytes(size as u64);
-        let min_separated = options.min_separated.least();
-        let min_separated = min_separated
-            .map_or("never".to_owned(), |least| format!("values of at least {least} B"));
-        let settings = [
-            ("preset", options.preset.to_string()),
-            ("device", self.device.clone()),
-            ("volumes", volumes(&options.volumes)),
-            ("durability", format!("{:?}", options.durability).to_lowercase()),
-            ("separation", min_separated),
-            ("memory", size(options.memory_bytes)),
-            (
-                "memtables",
-                format!("{} and {} full", size(options.memtable()), options.memtables_max),
-            ),
-            ("log window", size(options.window())),
-            ("log file", units::bytes(options.log_file_bytes)),
-            ("cache", size(options.cache())),
-            ("record cache", size(options.record_cache_bytes)),
-            ("read-ahead", size(options.read_ahead_bytes)),
-            ("table block", size(options.block_bytes)),
-            ("table", units::bytes(options.table_bytes)),
-            ("compression", format!("{:?}", options.compression).to_lowercase()),
-            ("filter", format!("{} bits a key", options.filter_bits)),
-            ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
-            ("level 1", units::bytes(options.level1_bytes)),
-            ("space goal", format!("{} x live", options.space_amplification)),
-            ("layout", options.layout.to_string()),
-            ("tagging", tagging(options).to_owned()),
-            ("background", format!("{:?}", options.background)),
-            ("settled", "memtables flushed, no job due".to_owned()),
-        ];
-        let groups = groups(options).map(|groups| ("groups", groups));
-        let named = |(name, value): (&str, String)| (name.to_owned(), value);
-        settings.into_iter().chain(groups).map(named).collect()
+        described::settings(self.db.options(), &self.device)
     }
 
     fn counters(&self) -> Vec<(String, f64)> {
@@ -482,6 +418,10 @@ impl Engine for Cleave {
             |(step, time): &(Step, Duration)| (step_seconds(step.name()), time.as_secs_f64());
         let steps = metrics.steps.iter().map(step);
         named.chain(stalls).chain(steps).chain(self.device_counters()).collect()
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        features::of(self)
     }
 
     fn outside(&self) -> &[PathBuf] {

@@ -1,6 +1,7 @@
-//! What can be asked for by name, for people: suites, lists, experiments.
+//! What can be asked for by name, for people: suites, lists, experiments, features.
 
 use crate::experiments::{Experiment, all};
+use crate::features::{FEATURES, Feature};
 use crate::lists::{LISTS, SUITES};
 
 /// The suites, for people.
@@ -31,4 +32,11 @@ pub fn experiments() -> String {
         lines.push(format!("  {name:24} {about}{varied}{left_out}"));
     }
     lines.join("\n")
+}
+
+/// The benchmarks of features, for people.
+pub fn features() -> String {
+    let line = |feature: &Feature| format!("  {:18} {}", feature.name, feature.about);
+    let lines = FEATURES.iter().map(line);
+    ["features:".to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }

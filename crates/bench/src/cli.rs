@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::distribution::{Distribution, SCRAMBLED_RANKS, Skew, ZIPFIAN_CONSTANT};
 use crate::engine::{MINIATURE, Opener};
 use crate::error::{BenchError, Result};
+use crate::features::{self, Asked};
 use crate::keys::{KeyOrder, KeySize};
 use crate::null::harness_cost;
 use crate::observer::{Observer, Silent};
@@ -76,6 +77,10 @@ pub struct BenchArgs {
     /// List the workloads and bundles, and exit
     #[arg(long)]
     pub list: bool,
+    /// Measure this feature once, in place of workloads (`cleave bench features --list` names
+    /// them); NAME/N for an Nth of its records and times
+    #[arg(long, value_name = "NAME")]
+    pub feature: Option<Asked>,
     /// Measure the harness itself with an engine that does nothing, and exit
     #[arg(long)]
     pub self_check: bool,
@@ -337,11 +342,22 @@ pub fn run_for(
     let begun = Begun::under(args)?;
     let mut output = Output::open(args.results.as_deref(), reader)?;
     let words = !args.quiet && !output.is_read();
-    if words {
+    if words && args.feature.is_none() {
         announce(opener.name(), &config, &begun);
     }
     begun.warnings.iter().for_each(|warning| output.note(&format!("WARNING: {warning}")));
     begun.lines.iter().try_for_each(|line| output.write(line))?;
+    if let Some(feature) = args.feature {
+        let results = features::run(feature, opener, &scratch, args.seed)?;
+        results.iter().try_for_each(|result| output.write(&Line::Feature(result.clone())))?;
+        if words {
+            print(&table::feature(&results))?;
+        }
+        if !args.keep {
+            scratch.delete()?;
+        }
+        return Ok(nothing);
+    }
     let limit = begun.limit.as_ref();
     let report = measure(args, opener, config, &workloads, &scratch, limit, &mut output);
     if let Some(recording) = &recording {

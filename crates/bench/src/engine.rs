@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::capabilities::{Capabilities, Codec, Needs};
 use crate::error::{BenchError, Result};
 
 /// Sees one key and its value.
@@ -60,6 +61,11 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
+    /// What it can do beyond these calls, for the benchmarks of features. By default nothing.
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default()
+    }
+
     /// Directories outside of the store's own in which it has files, on other disks perhaps.
     fn outside(&self) -> &[PathBuf] {
         &[]
@@ -85,6 +91,12 @@ pub trait Opener {
 
     /// Opens the store in `directory`, creating it if nothing is there.
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>>;
+
+    /// Opens the store with what a benchmark of a feature needs; `None` if the engine does not have
+    /// it. By default it does not compress, and has no settings for the rest.
+    fn open_for(&self, directory: &Path, needs: &Needs) -> Result<Option<Box<dyn Engine>>> {
+        (needs.codec == Codec::Plain).then(|| self.open(directory)).transpose()
+    }
 
     /// An opener like this one with options set, as (name, value). The names are those of
     /// [`crate::experiments`] and the engine's own; refuses those that the engine does not have.

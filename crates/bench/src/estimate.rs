@@ -25,6 +25,8 @@ const READS: f64 = 10e3;
 const SCANNED: f64 = 80e3;
 /// Bytes of the check at the end, a second.
 const CHECKED: f64 = 250e6;
+/// Seconds of a feature.
+const FEATURE: f64 = 6.0;
 /// Seconds to start, and for background work after writes that end by time.
 const START: f64 = 2.0;
 const SETTLING: f64 = 4.0;
@@ -45,6 +47,9 @@ pub fn expected(list: &List, duration: Option<Duration>, engine: &str) -> Durati
 fn seconds(list: &List, duration: Option<Duration>, engine: &str) -> Result<f64> {
     let words = ["bench".to_owned()].into_iter().chain(list.arguments.iter().cloned());
     let Ok(Line { bench }) = Line::try_parse_from(words) else { return Ok(0.0) };
+    if bench.feature.is_some() {
+        return Ok(FEATURE);
+    }
     let config = Config { duration, ..bench.config()? };
     let workloads = select(&bench.workload)?;
     let phases: f64 = workloads.iter().map(|workload| phase(workload, &config, engine)).sum();

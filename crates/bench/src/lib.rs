@@ -6,13 +6,14 @@
 //! ([`cli::BenchArgs`]). The modules by what they are for; below, they stand bottom first, and a
 //! module uses only those before it:
 //!
-//! - what is asked: [`error`], [`engine`], [`hash`], [`random`],
+//! - what is asked: [`error`], [`capabilities`], [`engine`], [`hash`], [`random`],
 //!   [`keys`], [`ranges`], [`distribution`], [`sizes`], [`values`],
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
 //! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`],
 //!   [`recording`], [`scratch`], [`session`], [`progress`], [`output`], [`cli`]
+//! - what single features cost: [`features`]
 //! - many engines, one after another: [`suite`], [`catalogue`], [`estimate`], [`record`],
 //!   [`orchestrate`]
 //! - what is shown: [`table`], [`report`]
@@ -30,6 +31,7 @@ pub mod random;
 pub mod inserts;
 pub mod ranges;
 pub mod distribution;
+pub mod capabilities;
 pub mod engine;
 pub mod sizes;
 pub mod values;
@@ -57,6 +59,7 @@ pub mod phase;
 pub mod progress;
 pub mod session;
 pub mod output;
+pub mod features;
 pub mod cli;
 mod lists;
 pub mod suite;

@@ -158,7 +158,7 @@ impl Entry {
         let known = match kind {
             "suite" => serde_json::from_value(value.clone()).map(Content::Suite),
             "outcome" => serde_json::from_value(value.clone()).map(Content::Outcome),
-            "run" | "phase" | "verification" => {
+            "run" | "phase" | "verification" | "feature" => {
                 serde_json::from_value(value.clone()).map(Content::Line)
             }
             _ => Ok(Content::Other(value.clone())),

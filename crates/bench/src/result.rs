@@ -43,6 +43,23 @@ pub enum Line {
         #[serde(flatten)]
         found: Verification,
     },
+    /// One case of one feature.
+    Feature(FeatureResult),
+}
+
+/// One case of one feature on one engine, measured once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeatureResult {
+    /// Name of the engine.
+    pub engine: String,
+    /// Name of the feature.
+    pub feature: String,
+    /// Name of the case; empty if the feature has one.
+    pub case: String,
+    /// What the records and times of the workload were divided by.
+    pub part: u64,
+    /// The figures; their names say their units.
+    pub figures: BTreeMap<String, f64>,
 }
 
 /// One workload on one engine.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::{BenchError, Result};
 use crate::experiments::{Experiment, Run, all};
+use crate::features::{FEATURES, Feature};
 use crate::lists::{Entry, LISTS, SUITES};
 
 const MIB: u64 = 1 << 20;
@@ -43,6 +44,8 @@ pub struct Suite {
     pub is_part: bool,
     /// How often each engine runs each list.
     pub repetitions: u32,
+    /// Whether the order of the engines is drawn anew for each round.
+    pub drawn: bool,
     /// Whether engines take turns, a piece of work each.
     pub in_pieces: bool,
     /// Memory with the page cache, in bytes.
@@ -73,6 +76,7 @@ impl Suite {
             lists: entries.map(List::of).collect(),
             is_part: false,
             repetitions: 3,
+            drawn: false,
             in_pieces: false,
             memory_limit: 512 * MIB,
             timeout: Duration::from_secs(600),
@@ -106,6 +110,7 @@ impl Suite {
             lists: vec![list],
             is_part: false,
             repetitions: 4,
+            drawn: false,
             in_pieces: true,
             memory_limit: (320 * MIB / parts).max(QUICK_MEMORY_MIN),
             timeout: Duration::from_secs(120),
@@ -146,9 +151,40 @@ impl Suite {
                 .collect(),
             is_part: false,
             repetitions: 1,
+            drawn: false,
             in_pieces: false,
             memory_limit: 1024 * MIB / miniature.max(1),
             timeout: Duration::from_secs(3600),
+            budget: None,
+            each: None,
+        })
+    }
+
+    /// The benchmarks of the features called `names`, all if none are named; `part` divides their
+    /// records and times. Memory is limited by the workloads alone that measure with less of it.
+    pub fn features(names: &[String], part: u64) -> Result<Self> {
+        let list = |feature: &Feature| List {
+            name: feature.name.to_owned(),
+            about: feature.about.to_owned(),
+            arguments: vec!["--feature".to_owned(), format!("{}/{part}", feature.name)],
+            timed: 0,
+            without: &[],
+        };
+        let named = names.iter().map(|name| Feature::named(name).map(list));
+        let lists = match names {
+            [] => FEATURES.iter().map(list).collect(),
+            _ => named.collect::<Result<_>>()?,
+        };
+        Ok(Self {
+            name: "features",
+            about: "what single features cost",
+            lists,
+            is_part: !names.is_empty(),
+            repetitions: 3,
+            drawn: true,
+            in_pieces: false,
+            memory_limit: u64::MAX,
+            timeout: Duration::from_secs(300),
             budget: None,
             each: None,
         })

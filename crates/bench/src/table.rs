@@ -6,7 +6,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::counters::{MEMORY_BOUND, OPEN_FILES, WINDOW_BYTES, WINDOW_MAPPED};
-use crate::result::{HARNESS_MAX, PhaseResult, Verification};
+use crate::result::{FeatureResult, HARNESS_MAX, PhaseResult, Verification};
 use crate::units::{bytes, short, thousands};
 
 const NONE: &str = "-";
@@ -127,6 +127,17 @@ pub fn state(results: &[PhaseResult]) -> Option<String> {
         thousands(of(OPEN_FILES)?),
         size(MEMORY_BOUND)?,
     ))
+}
+
+/// The figures of a feature that was measured once.
+pub fn feature(results: &[FeatureResult]) -> String {
+    let mut table = table(&["case", "figure", "value"]);
+    for FeatureResult { case, figures, .. } in results {
+        for (name, value) in figures {
+            table.add_row([case.clone(), name.clone(), short(*value)]);
+        }
+    }
+    align(table, 2..usize::MAX)
 }
 
 /// The check of the whole store, in a line.

@@ -1,11 +1,12 @@
-//! `bench quick`, `bench suite`, `bench papers`: many engines, each in a process of its own.
+//! `bench quick`, `bench suite`, `bench papers`, `bench features`: many engines, each in a process
+//! of its own.
 
 use std::env;
 use std::path::Path;
 use std::time::Duration;
 
 use cleavedb::Preset;
-use cleavedb_bench::catalogue::{experiments, overview};
+use cleavedb_bench::catalogue::{experiments, features, overview};
 use cleavedb_bench::orchestrate::plan::plan;
 use cleavedb_bench::orchestrate::target::{Target, choose, find_peers, list_peers};
 use cleavedb_bench::orchestrate::trial;
@@ -25,6 +26,9 @@ use crate::failure::failed;
 /// and the tree that all others are compared with.
 const FEW: [&str; 3] = ["cleave-ktstore", "cleave-lsm", "rocksdb"];
 
+/// Engines of the benchmark of features: two presets, and the peers that have some of them.
+const FEATURED: [&str; 6] = ["cleave-ktstore", "cleave-lsm", "rocksdb", "leveldb", "fjall", "redb"];
+
 /// Engines that run if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Engines {
@@ -32,6 +36,8 @@ enum Engines {
     Presets,
     /// Those of the two-minute benchmark.
     Few,
+    /// Those of the benchmark of features.
+    Featured,
     /// All presets and all peers.
     All,
 }
@@ -87,6 +93,17 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let named = args.peers.is_some() || !args.engines.is_empty();
             let engines = if named { Engines::All } else { Engines::Presets };
             let targets = targets(&args, engines, global, console)?;
+            interrupt::watch(console)?;
+            measure(suite, &args, targets, console)
+        }
+        Many::Features { list: true, .. } => {
+            console.line(features())?;
+            Ok(Exit::Done)
+        }
+        Many::Features { features, part, suite: args, .. } => {
+            let suite = Suite::features(features, *part).map_err(failed)?;
+            let args = SuiteArgs { no_memory_limit: true, ..args.clone() };
+            let targets = targets(&args, Engines::Featured, global, console)?;
             interrupt::watch(console)?;
             measure(suite, &args, targets, console)
         }
@@ -197,16 +214,21 @@ fn targets(
     if engines != Engines::Presets && !args.no_peers {
         targets.extend(found_peers(args.peers.as_deref(), console)?);
     }
-    if engines == Engines::Few && args.engines.is_empty() {
+    let usual = match engines {
+        Engines::Few => &FEW[..],
+        Engines::Featured => &FEATURED,
+        Engines::Presets | Engines::All => &[],
+    };
+    if !usual.is_empty() && args.engines.is_empty() {
         let asked = global.preset.map(|preset| format!("cleave-{preset}"));
         let few = |target: &Target| {
-            FEW.contains(&&*target.engine) || asked.as_ref() == Some(&target.engine)
+            usual.contains(&&*target.engine) || asked.as_ref() == Some(&target.engine)
         };
         let (taken, left): (Vec<_>, Vec<_>) = targets.into_iter().partition(few);
         if !left.is_empty() {
             let names: Vec<_> = left.iter().map(|target| target.engine.as_str()).collect();
             let names = names.join(", ");
-            console.note(&format!("left out for time; --all or --engines adds them: {names}"));
+            console.note(&format!("left out; --all or --engines adds them: {names}"));
         }
         targets = taken;
     }

@@ -3,5 +3,6 @@
 mod common;
 mod one;
 mod devices;
+mod features;
 mod suites;
 mod tune;

@@ -234,7 +234,8 @@ fn lowest<'a>(waiting: &mut VecDeque<Member<'a>>) -> Option<Member<'a>> {
 /// What a child's results said so far.
 #[derive(Default)]
 struct Heard {
-    phases: usize,
+    /// Phases and cases of features.
+    results: usize,
     wrong: Option<String>,
     unreadable: Option<String>,
 }
@@ -252,7 +253,7 @@ impl Heard {
         if let Content::Line(line) = entry.content {
             match *line {
                 Line::Phase(result) => {
-                    self.phases += 1;
+                    self.results += 1;
                     if result.problems() > 0 {
                         let first = result.checks.first_problem.clone().unwrap_or_default();
                         self.wrong.get_or_insert(format!("{}: {first}", result.workload));
@@ -263,6 +264,7 @@ impl Heard {
                     let first = found.first_problem.unwrap_or_default();
                     self.wrong.get_or_insert(format!("check of the whole store: {first}"));
                 }
+                Line::Feature(_) => self.results += 1,
                 _ => {}
             }
         }
@@ -276,7 +278,7 @@ impl Heard {
         let (ended, words) = match (end.ended, self.wrong) {
             (_, Some(wrong)) if ran => (Ended::Wrong, Some(wrong)),
             (Ended::Done, None) if unreadable.is_some() => (Ended::Failed, unreadable),
-            (Ended::Done, None) if self.phases == 0 => {
+            (Ended::Done, None) if self.results == 0 => {
                 (Ended::Failed, Some("the program ended without a result".to_owned()))
             }
             // A program that refuses an option says so by its last words.
@@ -299,9 +301,12 @@ impl Settings {
     /// Whether the engines of a round are alive at once and take turns: if the suite is one of
     /// pieces, and if memory is there for all of them.
     fn together(&self) -> bool {
+        if !self.suite.in_pieces {
+            return false;
+        }
         let limit = self.memory_limit.unwrap_or(self.suite.memory_limit);
         let needed = limit * self.targets.len() as u64;
-        self.suite.in_pieces && available_memory().is_some_and(|there| needed < there / 4 * 3)
+        available_memory().is_some_and(|there| needed < there / 4 * 3)
     }
 
     fn target(&self, task: &Task) -> &Target {

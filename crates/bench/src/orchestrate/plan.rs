@@ -1,10 +1,12 @@
 //! The order of a suite: lists one after another, and within a list the engines in turn, A B C and
-//! again A B C, so that whatever drifts hits all of them alike.
+//! again A B C, so that whatever drifts hits all of them alike. A suite may draw the order of each
+//! round instead.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::estimate::expected;
+use crate::hash::mix;
 use crate::record::Task;
 use crate::suite::Suite;
 
@@ -18,9 +20,18 @@ pub fn plan(suite: &Suite, engines: &[String]) -> Vec<Task> {
         !without.contains(&task.engine.as_str())
     };
     let tasks = rounds.flat_map(|(list, repetition)| {
-        let task =
-            move |engine: &String| Task { list: list.clone(), engine: engine.clone(), repetition };
-        engines.iter().map(task).filter(runs)
+        let mut round: Vec<_> = engines.iter().enumerate().collect();
+        if suite.drawn {
+            let seed =
+                list.bytes().fold(repetition.into(), |seed, byte| mix(seed ^ u64::from(byte)));
+            round.sort_by_key(|(at, _)| mix(seed ^ *at as u64));
+        }
+        let task = move |(_, engine): (usize, &String)| Task {
+            list: list.clone(),
+            engine: engine.clone(),
+            repetition,
+        };
+        round.into_iter().map(task).filter(runs)
     });
     tasks.collect()
 }

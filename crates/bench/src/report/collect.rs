@@ -11,7 +11,7 @@ use crate::keys::KeyOrder;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
 use crate::report::metric::{Metric, RUNNING, SETTLED};
 use crate::report::stats::{Spread, ratio};
-use crate::result::{Conditions, Line, PhaseResult, Verification};
+use crate::result::{Conditions, FeatureResult, Line, PhaseResult, Verification};
 use crate::suite::is_of_experiment;
 use crate::system::machine::Machine;
 use crate::units::{bytes, thousands};
@@ -29,6 +29,8 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// The lists of workloads that were run.
     pub groups: Vec<Group>,
+    /// Cases of features, in the order in which they were measured.
+    pub features: Vec<FeatureResult>,
     /// Tasks that did not end well.
     pub failures: Vec<(Task, Outcome)>,
     /// Tasks that ask for what their engine does not have.
@@ -234,6 +236,7 @@ impl Attempt {
             }
             Line::Phase(result) => self.phases.push(*result),
             Line::Verification { found, .. } => self.found = Some(found),
+            Line::Feature(result) => results.features.push(result),
             Line::Disk(_) => {}
         }
     }

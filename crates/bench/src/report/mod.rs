@@ -6,6 +6,7 @@ pub mod metric;
 pub mod collect;
 pub mod doubt;
 pub mod tables;
+pub mod features;
 pub mod overview;
 pub mod summary;
 pub mod papers;

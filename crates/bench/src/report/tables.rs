@@ -61,7 +61,7 @@ fn times(group: &Group, row: &Row, baseline: &str, metric: &Metric) -> String {
 }
 
 /// The distance of the extremes from the median: `-3/+5%`.
-fn apart(spread: Option<Spread>) -> String {
+pub(super) fn apart(spread: Option<Spread>) -> String {
     let Some(spread) = spread.filter(|spread| spread.count > 1 && spread.median > 0.0) else {
         return NONE.to_owned();
     };

@@ -1,6 +1,7 @@
 //! The report as Markdown, for a terminal and for a file that is committed.
 
 use crate::report::collect::{Results, label};
+use crate::report::features::{self, features};
 use crate::report::overview::{self, overview};
 use crate::report::papers::papers;
 use crate::report::tables::{self, LEGEND, Table};
@@ -12,6 +13,9 @@ pub fn summary(results: &Results) -> String {
         text += &format!("{}: {}\n", group.name, label(&group.conditions));
         text += &tables::main(results, group).text();
         text += &format!("\n\n{}\n\n", tables::checked(group));
+    }
+    for (about, table) in features(results) {
+        text += &format!("{about}\n{}\n\n", table.text());
     }
     let papers = papers(results);
     if !papers.rows.is_empty() {
@@ -58,6 +62,12 @@ pub fn markdown(results: &Results) -> String {
         text += &format!("{}.\n\n```text\n{}\n```\n\n", label(&group.conditions), group.command);
         text += &tables::main(results, group).text();
         text += &format!("\n\n{}\n\n", tables::checked(group));
+    }
+    if !results.features.is_empty() {
+        text += &format!("## Features\n\n{}\n\n", features::LEGEND);
+    }
+    for (about, table) in features(results) {
+        text += &format!("{about}.\n\n{}\n\n", table.text());
     }
     section(&mut text, "The papers' figures beside ours", &papers(results));
     for group in &results.groups {

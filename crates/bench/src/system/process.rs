@@ -147,6 +147,12 @@ impl Processes {
         self.plus(peak(&this()?), peak, |own, others| own + others)
     }
 
+    /// Resident size now, in bytes.
+    pub fn memory(self) -> Option<u64> {
+        let resident = |process: &Process| Some(process.status().ok()?.vmrss? * 1024);
+        self.plus(resident(&this()?), resident, |own, others| own + others)
+    }
+
     /// A figure of this process, and that `of` the other one if there is one.
     fn plus<T>(
         self,

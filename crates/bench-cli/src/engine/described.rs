@@ -1,0 +1,77 @@
+//! The settings of a database in words, for the results of a benchmark.
+
+use cleavedb::{GroupLayout, Options, Partition, SurvivorRoute, Volume};
+use cleavedb_bench::units;
+
+/// The settings in force, as (option, value with unit); `device` is the modelled one, if there is.
+pub(super) fn settings(options: &Options, device: &str) -> Vec<(String, String)> {
+    let size = |size: usize| units::bytes(size as u64);
+    let min_separated = options.min_separated.least();
+    let min_separated =
+        min_separated.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
+    let settings = [
+        ("preset", options.preset.to_string()),
+        ("device", device.to_owned()),
+        ("volumes", volumes(&options.volumes)),
+        ("durability", format!("{:?}", options.durability).to_lowercase()),
+        ("separation", min_separated),
+        ("memory", size(options.memory_bytes)),
+        ("memtables", format!("{} and {} full", size(options.memtable()), options.memtables_max)),
+        ("log window", size(options.window())),
+        ("log file", units::bytes(options.log_file_bytes)),
+        ("cache", size(options.cache())),
+        ("record cache", size(options.record_cache_bytes)),
+        ("read-ahead", size(options.read_ahead_bytes)),
+        ("table block", size(options.block_bytes)),
+        ("table", units::bytes(options.table_bytes)),
+        ("compression", format!("{:?}", options.compression).to_lowercase()),
+        ("filter", format!("{} bits a key", options.filter_bits)),
+        ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
+        ("level 1", units::bytes(options.level1_bytes)),
+        ("space goal", format!("{} x live", options.space_amplification)),
+        ("layout", options.layout.to_string()),
+        ("tagging", tagging(options).to_owned()),
+        ("background", format!("{:?}", options.background)),
+        ("settled", "memtables flushed, no job due".to_owned()),
+    ];
+    let groups = groups(options).map(|groups| ("groups", groups));
+    let named = |(name, value): (&str, String)| (name.to_owned(), value);
+    settings.into_iter().chain(groups).map(named).collect()
+}
+
+/// The placement in words, without the paths of this machine.
+fn volumes(volumes: &[Volume]) -> String {
+    let classes = |volume: &Volume| {
+        let names: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
+        names.join(" and ")
+    };
+    let each: Vec<_> = volumes.iter().map(classes).collect();
+    if each.is_empty() { "none".to_owned() } else { each.join("; ") }
+}
+
+/// The handling of cold values, in words.
+fn tagging(options: &Options) -> &'static str {
+    let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
+    match (options.layout.groups.is_some_and(tags), options.groups.cold_log_counts) {
+        (false, _) => "off",
+        (true, true) => "on",
+        (true, false) => "on, cold log without a limit",
+    }
+}
+
+/// The grouping of values, if there is one, in words.
+fn groups(options: &Options) -> Option<String> {
+    let groups = &options.groups;
+    let size = |bytes| units::bytes(bytes);
+    let (capacity, main) = (size(groups.capacity_bytes), size(groups.main_segment_bytes));
+    match options.layout.groups?.partition {
+        Partition::Hash => Some(format!(
+            "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
+            size(groups.log_segment_bytes),
+            groups.reserved_space * 100.0,
+            groups.victim,
+        )),
+        _ if groups.one_at_first => Some(format!("one at first, of {main}")),
+        Partition::Range | Partition::Prefix(_) => Some(format!("for {capacity}, of {main}")),
+    }
+}

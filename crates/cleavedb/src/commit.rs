@@ -209,10 +209,16 @@ impl Commit {
         self.recent_writes.note(first_seq, ops.iter().map(written));
     }
 
-    /// Has every commit from now on noted for a transaction. Returns the last sequence number
-    /// before, up to which everything is visible then.
+    /// Has every commit that is not visible yet noted for a transaction. Returns the sequence number
+    /// up to which everything is visible.
     pub(crate) fn watch(&self) -> SeqNo {
         let append = self.append.lock();
+        // Mostly another transaction has had commits noted for some time. A wait for those under
+        // way would have each transaction wait for all that end beside it.
+        let visible = self.visible();
+        if self.recent_writes.watch_too(visible) {
+            return visible;
+        }
         let (seq, ticket) = (append.last_seq(), append.next_ticket.checked_sub(1));
         self.recent_writes.watch(seq);
         drop(append);

@@ -65,6 +65,18 @@ impl RecentWrites {
         self.watched.store(true, Ordering::Relaxed);
     }
 
+    /// The same for a transaction that sees everything up to `seq`, which may not be the last
+    /// number in use. Returns false, and does nothing, unless all writes behind it are noted.
+    pub(crate) fn watch_too(&self, seq: SeqNo) -> bool {
+        let mut noted = self.noted.lock();
+        let since = noted.needed.keys().next().map(|first| noted.forgotten.max(*first));
+        let are_noted = since.is_some_and(|since| since <= seq);
+        if are_noted {
+            *noted.needed.entry(seq).or_default() += 1;
+        }
+        are_noted
+    }
+
     /// Ends what [`RecentWrites::watch`] began.
     pub(crate) fn unwatch(&self, seq: SeqNo) {
         let mut noted = self.noted.lock();
@@ -262,6 +274,20 @@ mod tests {
         recent.unwatch(11);
         recent.note(13, std::iter::once(key_of(b"c")));
         assert!(recent.noted.lock().writes.is_empty());
+    }
+
+    #[test]
+    fn a_later_transaction_joins_if_what_it_does_not_see_is_noted() {
+        let recent = RecentWrites::default();
+        assert!(!recent.watch_too(10), "nothing was noted before");
+        recent.watch(10);
+        recent.note(11, std::iter::once(key_of(b"a")));
+        assert!(!recent.watch_too(9) && recent.watch_too(10) && recent.watch_too(11));
+        recent.unwatch(10);
+        recent.unwatch(10);
+        recent.note(12, std::iter::once(key_of(b"b")));
+        assert!(!recent.watch_too(10), "what is behind it may be forgotten");
+        assert!(recent.watch_too(11) && recent.check(&reads(11, &[b"b"], &[])).is_err());
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Follower {
                     let value = Some((value[..].into(), millis(*expires)));
                     self.state.set_living(key, value);
                 }
+                ChangeKind::PutBlob { key, len, .. } => self.read(db, key, *len)?,
                 ChangeKind::Delete { key } => self.state.set(key, None),
                 ChangeKind::DeleteRange { from, upto: Some(upto) } => {
                     self.state.delete_range(from, upto);
@@ -84,6 +85,19 @@ impl Follower {
                 ChangeKind::Loaded { first, last } => self.scan(db, first, last)?,
                 other => return Err(format!("{other:?} was not asked for")),
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the value of a key that got a blob of `len` bytes: that one, or a later one.
+    fn read(&mut self, db: &Db, key: &[u8], len: u64) -> Checked {
+        if len == 0 {
+            return Err("a blob has no length".to_owned());
+        }
+        let found = db.get_with_expiry(key).map_err(failed)?;
+        self.state.set(key, None);
+        if let Some((value, expires)) = found {
+            self.state.set_living(key, Some((value[..].into(), millis(expires))));
         }
         Ok(())
     }

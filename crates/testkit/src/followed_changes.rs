@@ -101,8 +101,8 @@ impl Beside {
 pub fn a_secondary_is_told_the_content(setup: &Setup, seed: u64) -> Checked {
     let setup = &keeping(setup, ALL);
     let mut profile = profile(seed);
-    if profile.loads > 0 {
-        // What was loaded is read as it is now, and a later merge would change it once more.
+    if profile.loads > 0 || setup.has_blobs() {
+        // What is not told is read as it is now, and a later merge would change it once more.
         profile.merges = 0;
     }
     let mut rng = Rng::new(seed);

@@ -202,6 +202,11 @@ impl Setup {
         setup
     }
 
+    /// Whether some values from readers get files of their own.
+    pub fn has_blobs(&self) -> bool {
+        self.options.blob_bytes == BLOB_BYTES
+    }
+
     /// The same with values from readers of 200 bytes and more in files of their own.
     #[must_use]
     pub fn with_blobs(mut self) -> Self {

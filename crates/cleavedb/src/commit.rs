@@ -209,8 +209,8 @@ impl Commit {
         self.recent_writes.note(first_seq, ops.iter().map(written));
     }
 
-    /// Has every commit that is not visible yet noted for a transaction. Returns the sequence number
-    /// up to which everything is visible.
+    /// Has every commit that is not visible yet noted for a transaction. Returns the sequence
+    /// number up to which everything is visible.
     pub(crate) fn watch(&self) -> SeqNo {
         let append = self.append.lock();
         // Mostly another transaction has had commits noted for some time. A wait for those under

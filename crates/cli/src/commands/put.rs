@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use cleavedb::{Durability, Keyspace, Options, VALUE_LEN_MAX, WriteBatch};
@@ -18,6 +19,10 @@ use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;
+
+/// How long after the end of a long value on standard input a signal may come that has ended its
+/// writer, too: half of a value is not to be stored.
+const SIGNAL: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
 struct Stored<'a> {
@@ -169,6 +174,9 @@ impl Read for Input<'_> {
         }
         let len = self.rest.read(buf)?;
         // Behind the read: a signal may also be what has ended the input.
+        if len == 0 && formats::is_stream(self.path) {
+            thread::sleep(SIGNAL);
+        }
         if interrupt::interrupted() {
             return Err(io::Error::other("interrupted"));
         }

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Result, ValuePointer};
-use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter};
+use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter, LEN_MAX};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
 use cleavedb_values::ValueFileEdit;
 
@@ -30,9 +30,6 @@ use crate::{memtables, reclaim, value_files};
 /// Bytes of a blob that are written between two looks at the room for more, and at whether the
 /// database is closing.
 const LOOK: u64 = 1 << 20;
-
-/// Longest blob, in bytes.
-pub(crate) const BLOB_LEN_MAX: u64 = 1 << 40;
 
 /// Where a blob goes.
 #[derive(Clone, Copy)]
@@ -135,8 +132,8 @@ fn write_all(
 /// Fails if a blob may not grow beyond `len` bytes: it is too long, or there is no room.
 fn check_room(engine: &Engine, len: u64) -> Result<()> {
     engine.check_open()?;
-    if len > BLOB_LEN_MAX {
-        let what = format!("a value is longer than the limit of {BLOB_LEN_MAX} bytes");
+    if len > LEN_MAX {
+        let what = format!("a value is longer than the limit of {LEN_MAX} bytes");
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     if engine.full.is_short() {

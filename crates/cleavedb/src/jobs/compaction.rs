@@ -249,6 +249,10 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
         if picked.bytes_written_max() <= room {
             return Some(picked);
         }
+        // What is done only to let blobs go is no reason to call the disk full.
+        if for_blobs {
+            return None;
+        }
         let piece = pick_piece(version, &options, constraints, room);
         lacks_room = piece.is_none();
         piece

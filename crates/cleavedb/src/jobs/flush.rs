@@ -256,14 +256,13 @@ impl Flush<'_> {
                 retention.begin_key(entry.key);
                 last_key = Some(entry.key);
                 keys += 1;
-                // An operand leaves it alive.
-                let hides = entry.kind != EntryKind::Operand;
-                let stale = blobs.find(entry.key).filter(|_| hides);
+                // An operand leaves older versions alive.
+                let replaces = entry.kind != EntryKind::Operand;
+                let stale = blobs.find(entry.key).filter(|_| replaces);
                 added.stale_blobs.extend(stale.map(|len| (entry.key.to_vec(), len)));
                 // A filter that cannot be read makes the estimate worse; the flush goes on. The
-                // tables own no older record of a hot key, and an operand leaves it alive.
+                // tables own no older record of a hot key.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                let replaces = entry.kind != EntryKind::Operand;
                 let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
                 let hot = grouped.separates(&entry) && grouped.is_hot_next();
                 if sampled && !hot && is_there().unwrap_or(false) {

@@ -18,6 +18,9 @@ use crate::name::Name;
 /// Bytes of a piece, but for the last one.
 pub const BLOB_PIECE: usize = 64 << 10;
 
+/// Longest blob, in bytes: it stops a reader that has no end.
+pub const LEN_MAX: u64 = 1 << 40;
+
 /// Pieces that are read at once.
 const READ_PIECES: u64 = 16;
 
@@ -34,7 +37,8 @@ fn end_of(len: u64) -> u64 {
 
 /// Length of the blob whose end `pointer` names, in bytes; `None` if no blob ends there.
 pub fn blob_len(pointer: ValuePointer) -> Option<u64> {
-    let pieces = pointer.offset.checked_sub(BEGIN)?;
+    // A place beyond all blobs is damage, and would overflow the sums.
+    let pieces = pointer.offset.checked_sub(BEGIN).filter(|pieces| *pieces <= 2 * LEN_MAX)?;
     let headers = pieces.div_ceil(RECORD) * HEADER_LEN as u64;
     pieces.checked_sub(headers).filter(|len| end_of(*len) == pointer.offset)
 }
@@ -175,6 +179,7 @@ mod tests {
         for len in [0, 1, piece - 1, piece, piece + 1, 3 * piece, 1 << 40] {
             assert_eq!(at(end_of(len)), Some(len));
         }
+        assert_eq!((at(u64::MAX), at(u64::MAX - 77)), (None, None));
         assert_eq!((at(0), at(BEGIN - 1), at(BEGIN + 1)), (None, None, None));
         assert_eq!(at(BEGIN + HEADER_LEN as u64), None, "a piece without a byte");
         assert_eq!(at(BEGIN + RECORD + HEADER_LEN as u64), None);

@@ -2,6 +2,7 @@
 
 mod builder;
 mod read_only;
+mod operand_chains;
 mod transactions;
 mod checkpoints;
 mod destruction;
@@ -15,6 +16,8 @@ mod range_tombstone_tests;
 mod batch_tests;
 #[cfg(test)]
 mod range_work_tests;
+#[cfg(test)]
+mod operand_chain_tests;
 
 use std::ops::Deref;
 use std::path::Path;
@@ -386,7 +389,7 @@ impl Db {
         let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
         write::write_changes(engine, changes, durability, terms)?;
         dictionaries::make_due(engine);
-        Ok(())
+        self.shorten_chains(engine, batch.len())
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

@@ -65,11 +65,9 @@ impl<'e> Search<'e> {
         let (hash, seq) = (hash64(key, 0), record.header.seq);
         let is_it = |kind: EntryKind, found| kind.is_pointer() && found == seq;
         // What operands change is needed, too.
-        let mut hits = Vec::new();
-        for slot in &self.state.memtables {
-            slot.table.versions_of(key, hash, SEQ_MAX, &mut hits);
-        }
-        if let Some(hit) = hits.into_iter().find(|hit| hit.kind != EntryKind::Operand) {
+        let memtables = self.state.memtables.iter();
+        let mut hits = memtables.flat_map(|slot| slot.table.versions(key, hash, SEQ_MAX));
+        if let Some(hit) = hits.find(|hit| hit.kind != EntryKind::Operand) {
             return Ok(is_it(hit.kind, hit.seq));
         }
         if let Some(store) = &self.engine.hot

@@ -3,8 +3,8 @@
 //! A merge writes an *operand* and the name of its operator under a key. What is there then is what
 //! the operator makes of the value before it and of the operand: reads compute that, and flushes
 //! and compactions replace operands by fewer ones, or by the value. Where that cannot be done,
-//! since the value lies outside the index, and reads meet many operands again and again, a later
-//! merge writes the value anew (decision 0048).
+//! since the value lies outside the index, or not soon, since none is due, merges write the value
+//! anew (decision 0048).
 
 mod builtin;
 mod long_chains;
@@ -19,6 +19,7 @@ use cleavedb_base::{Error, ErrorKind, Result, StoredOperand};
 use cleavedb_index::OperandRule;
 
 use self::long_chains::LongChains;
+pub(crate) use self::long_chains::{ChainLength, OPERANDS_COUNTED};
 
 /// What a merge does to a value: see [`crate::Keyspace::merge`].
 ///
@@ -38,6 +39,18 @@ pub trait MergeOperator: Send + Sync {
     /// there is none. Without it all operands are kept until they meet the value. Default: `None`.
     fn combine(&self, _key: &[u8], _older: &[u8], _newer: &[u8]) -> Option<Vec<u8>> {
         None
+    }
+
+    /// The value of `key` after `operands`, the oldest first, of which there is at least one; `None`
+    /// as for [`MergeOperator::apply`], which makes the same of them one by one. Worth code of its
+    /// own where that costs less: a read applies all at once. Default: neighbours are combined, as
+    /// far as they can be, and then applied.
+    fn apply_all(&self, key: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut made: Option<Vec<u8>> = None;
+        for operand in combined(self, key, operands) {
+            made = Some(self.apply(key, made.as_deref().or(value), &operand)?);
+        }
+        made
     }
 
     /// Whether an operand is well-formed: others are refused when they are written. Default: all
@@ -204,37 +217,38 @@ impl MergeOperators {
         operands: &[impl AsRef<[u8]>],
     ) -> Result<Vec<u8>> {
         let key = user_key(encoded_key);
+        let decoded = operands.iter().rev().map(|stored| StoredOperand::decode(stored.as_ref()));
+        let decoded: Vec<StoredOperand<'_>> = decoded.collect::<Result<_>>()?;
         let mut made: Option<Vec<u8>> = None;
-        for (operator, operand) in self.combined(key, operands)? {
+        for of_one in decoded.chunk_by(|older, newer| older.operator == newer.operator) {
+            let operator = of_one[0].operator;
+            let operands: Vec<&[u8]> = of_one.iter().map(|it| it.operand).collect();
             let before = made.as_deref().or(value);
-            let after = self.known(operator)?.apply(key, before, &operand);
+            let after = self.known(operator)?.apply_all(key, before, &operands);
             let after = after.filter(|value| value.len() <= VALUE_LEN_MAX);
             made = Some(after.ok_or_else(|| cannot_apply(operator, key))?);
         }
         Ok(made.unwrap_or_default())
     }
-
-    /// The operands, the oldest first, after neighbours were combined that can be: so what they
-    /// append is not copied as often as there are operands.
-    fn combined<'o>(&self, key: &[u8], operands: &'o [impl AsRef<[u8]>]) -> Result<Vec<Named<'o>>> {
-        let mut all: Vec<Named<'o>> = Vec::new();
-        for stored in operands.iter().rev() {
-            let StoredOperand { operator, operand } = StoredOperand::decode(stored.as_ref())?;
-            let last = all.last_mut().filter(|(before, _)| *before == operator);
-            let joined = last.and_then(|(_, last)| {
-                *last = self.find(operator)?.combine(key, last, operand)?.into();
-                Some(())
-            });
-            if joined.is_none() {
-                all.push((operator, operand.into()));
-            }
-        }
-        Ok(all)
-    }
 }
 
-/// The name of an operator, and an operand of it.
-type Named<'o> = (&'o str, Cow<'o, [u8]>);
+/// Operands of an operator, the oldest first, after neighbours were combined that can be: so what
+/// they append is not copied as often as there are operands.
+fn combined<'o>(
+    operator: &(impl MergeOperator + ?Sized),
+    key: &[u8],
+    operands: &[&'o [u8]],
+) -> Vec<Cow<'o, [u8]>> {
+    let mut all: Vec<Cow<'o, [u8]>> = Vec::new();
+    for operand in operands {
+        let joined = all.last().and_then(|last| operator.combine(key, last, operand));
+        match (joined, all.last_mut()) {
+            (Some(joined), Some(last)) => *last = joined.into(),
+            _ => all.push(Cow::Borrowed(operand)),
+        }
+    }
+    all
+}
 
 #[cold]
 fn cannot_apply(operator: &str, key: &[u8]) -> Error {

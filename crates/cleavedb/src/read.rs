@@ -1,6 +1,6 @@
 //! Point reads: finds the newest visible version of a key, and reads its value.
 
-mod merged;
+pub(crate) mod merged;
 
 use std::sync::Arc;
 
@@ -211,14 +211,6 @@ pub(crate) fn contains(
             Answer::Hot => {}
         }
     }
-}
-
-/// Whether the value of a tree key at `snapshot` is one that operands change and that does not
-/// expire itself.
-pub(crate) fn is_merged(engine: &Engine, encoded_key: &[u8], snapshot: ReadPoint) -> Result<bool> {
-    let hash = hash64(encoded_key, 0);
-    let (_, found) = find(engine, encoded_key, hash, Some(snapshot), Heats::No)?;
-    Ok(matches!(found, Answer::Operand) && merged::stays(engine, encoded_key, hash, snapshot)?)
 }
 
 /// As [`get_with_expiry`], for a tree key.

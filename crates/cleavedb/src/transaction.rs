@@ -460,16 +460,24 @@ impl KeyspaceTransaction<'_> {
         self.transaction.merge_into(&self.snapshot, key.as_ref(), operand)
     }
 
-    /// Puts the value of `key` as it is, if merges have changed it and it does not expire.
-    pub(crate) fn write_merged_anew(&mut self, key: &[u8]) -> Result<()> {
-        let Some((value, expires)) = self.get_with_expiry(key)? else { return Ok(()) };
+    /// Puts the value of `key` as it is, if it has many operands for its length and does not expire.
+    /// Returns whether it did.
+    pub(crate) fn write_merged_anew(&mut self, key: &[u8]) -> Result<bool> {
         let at = self.snapshot.at()?;
         let engine = &self.transaction.watch.engine;
         let encoded_key = EncodedKey::new(self.snapshot.keyspace_id(), key);
-        if expires.is_some() || !read::is_merged(engine, encoded_key.as_bytes(), at)? {
-            return Ok(());
+        let Some((chain, len)) = read::merged::chain(engine, encoded_key.as_bytes(), at)? else {
+            return Ok(false);
+        };
+        if !chain.outweighs(len) {
+            return Ok(false);
         }
-        self.put_living(key, &value, Lifetime::until(None))
+        let Some(value) = self.get(key)? else { return Ok(false) };
+        // That of a blob is longer than its record.
+        if !chain.outweighs(value.len()) {
+            return Ok(false);
+        }
+        self.put_living(key, &value, Lifetime::until(None)).map(|()| true)
     }
 
     /// Removes `key` at the commit, if it exists.

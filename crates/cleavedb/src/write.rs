@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{MutexGuard, thread};
-use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
 use crate::batch::{Change, check_memory};
@@ -22,6 +23,7 @@ use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
 use crate::range_deletes::RangeDeletes;
+use crate::read::merged;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{events, log_files, log_retention, memtables, pressure, reclaim, scheduler};
@@ -48,11 +50,16 @@ pub(crate) fn write_changes<'a>(
     check_memory(changes.clone(), engine.options.batch_max())?;
     let bytes = changes.clone().map(|(change, _)| change.len()).sum();
     let mut ranges = RangeDeletes::new(engine);
-    for (position, (change, _)) in changes.clone().enumerate() {
+    for (position, (change, keyspace)) in changes.clone().enumerate() {
         match change {
             Change::One(_) => {}
             Change::Range(begin, end) => ranges.add(position, begin, end, false),
-            Change::Operand(_, stored) => engine.merges.operators().check_stored(stored)?,
+            Change::Operand(key, stored) => {
+                engine.merges.operators().check_stored(stored)?;
+                let encoded_key = EncodedKey::new(keyspace.id, key);
+                let encoded_key = encoded_key.as_bytes();
+                merged::note_long(engine, encoded_key, hash64(encoded_key, 0));
+            }
         }
     }
     ranges.tidy();

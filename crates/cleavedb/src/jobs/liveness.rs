@@ -20,7 +20,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, Result, SeqNo};
-use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode};
+use cleavedb_index::{EntryIter, MergeIter, ReadMode};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
@@ -278,13 +278,11 @@ impl ReadView {
     fn ask_memtables(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
         let key = records[0].key();
         let hash = hash64(key, 0);
-        let mut hits: Vec<MemHit<'_>> = Vec::new();
         for slot in &self.state.memtables {
-            slot.table.versions_of(key, hash, self.points.read_point, &mut hits);
-        }
-        for hit in hits {
-            let content = Content::of(hit.kind, hit.value)?;
-            out.push(Visible { seq: hit.seq, content, in_table: false, filtered: false });
+            for hit in slot.table.versions(key, hash, self.points.read_point) {
+                let content = Content::of(hit.kind, hit.value)?;
+                out.push(Visible { seq: hit.seq, content, in_table: false, filtered: false });
+            }
         }
         Ok(())
     }

@@ -32,6 +32,14 @@ impl MergeOperator for Add {
         Some(before.wrapping_add(number(operand)?).to_string().into_bytes())
     }
 
+    fn apply_all(&self, _: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let before = value.map_or(Some(0), number)?;
+        let sum = operands
+            .iter()
+            .try_fold(before, |sum: i64, operand| Some(sum.wrapping_add(number(operand)?)));
+        Some(sum?.to_string().into_bytes())
+    }
+
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         self.apply(key, Some(older), newer)
     }
@@ -52,6 +60,14 @@ impl MergeOperator for Append {
         Some([value.unwrap_or_default(), operand].concat())
     }
 
+    fn apply_all(&self, _: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let len = operands.iter().map(|operand| operand.len()).sum::<usize>();
+        let mut made = Vec::with_capacity(value.map_or(0, <[u8]>::len).saturating_add(len));
+        made.extend_from_slice(value.unwrap_or_default());
+        operands.iter().for_each(|operand| made.extend_from_slice(operand));
+        Some(made)
+    }
+
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         self.apply(key, Some(older), newer)
     }
@@ -66,6 +82,10 @@ impl MergeOperator for Max {
 
     fn apply(&self, _: &[u8], value: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
         Some(value.map_or(operand, |value| value.max(operand)).to_vec())
+    }
+
+    fn apply_all(&self, _: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        operands.iter().copied().chain(value).max().map(<[u8]>::to_vec)
     }
 
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {

@@ -49,6 +49,27 @@ fn operands_apply_from_the_oldest_to_the_newest() {
     assert_eq!(of(Some(&end), &[add(1)]).unwrap(), i64::MIN.to_string(), "sums wrap round");
 }
 
+/// A read applies all operands at once, a job two at a time.
+#[test]
+fn operators_make_the_same_of_all_operands_as_of_one_after_another() {
+    let operators = rule(0).operators;
+    let operands: [&[u8]; 4] = [b"12", b"-5", b"700", b"3"];
+    for operator in &operators.0 {
+        for value in [None, Some(&b"40"[..]), Some(b"9")] {
+            for count in 1..=operands.len() {
+                let mut one_by_one = value.map(<[u8]>::to_vec);
+                for operand in &operands[..count] {
+                    one_by_one = operator.apply(b"key", one_by_one.as_deref(), operand);
+                }
+                let at_once = operator.apply_all(b"key", value, &operands[..count]);
+                assert_eq!(at_once, one_by_one, "{}", operator.name());
+            }
+        }
+        let wrong = operator.apply_all(b"key", Some(b"no number"), &operands);
+        assert_eq!(wrong.is_none(), operator.name() == "add");
+    }
+}
+
 #[test]
 fn jobs_combine_operands_of_one_operator_up_to_a_length() {
     let rule = rule(4);

@@ -1,28 +1,33 @@
 //! Reads of keys that merges have changed: gathers the operands and what they change.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::sync::swap::Guard;
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 use cleavedb_hot::HotStore;
-use cleavedb_index::MemHit;
-use cleavedb_index::operands::OPERANDS_MAX;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use super::{Answer, Heats, Hot, cached, check_changes, find_hot, is_deleted};
 use crate::engine::Engine;
+use crate::merge::ChainLength;
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
-/// Bytes of operands that a reader should not meet at each read.
-const OPERAND_BYTES_MAX: usize = 1024;
-
 /// The versions of a key from the newest one on: operands, and what lies below them.
-struct Versions {
+struct Versions<'s> {
     /// Newest first.
-    operands: Vec<Bytes>,
+    operands: Vec<Cow<'s, [u8]>>,
     below: Answer,
+}
+
+impl Versions<'_> {
+    fn length(&self) -> ChainLength {
+        let mut length = ChainLength::default();
+        self.operands.iter().for_each(|operand| length.add(operand));
+        length
+    }
 }
 
 /// The value of a key whose newest version is an operand, at or below `snapshot` if there is one.
@@ -33,19 +38,19 @@ pub(super) fn get(
     hash: u64,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<(Bytes, Expiry)>> {
-    loop {
-        let (state, Versions { operands, below }) = gather(engine, (encoded_key, hash), snapshot)?;
-        let (value, expiry) = match below {
+    gather(engine, (encoded_key, hash), snapshot, |state, versions| {
+        let length = versions.length();
+        let (value, expiry) = match versions.below {
             Answer::Absent | Answer::Operand | Answer::Hot => (None, Expiry::NEVER),
             Answer::Inline(value, expiry) => (Some(value), expiry),
             Answer::Record(pointer, seq, expiry) => {
                 let value = match cached(engine, encoded_key, hash, seq) {
                     Some(value) => value,
-                    // See `get_encoded`.
+                    // See `read_with`.
                     None if state.segments.get(pointer.file).is_none()
-                        && !Arc::ptr_eq(&state, &engine.state.load()) =>
+                        && !Arc::ptr_eq(state, &engine.state.load()) =>
                     {
-                        continue;
+                        return Ok(None);
                     }
                     None => {
                         let mut maps = KeyDirectoryReader::default();
@@ -56,107 +61,131 @@ pub(super) fn get(
                 (Some(value), expiry)
             }
         };
-        if operands.is_empty() {
-            return Ok(value.map(|value| (value, expiry)));
-        }
-        let long = operands.len() > OPERANDS_MAX
-            || operands.iter().map(Bytes::len).sum::<usize>() > OPERAND_BYTES_MAX;
-        // What a value that expires becomes without its operands is not known yet.
-        if long && snapshot.is_none() && expiry.is_never() {
-            engine.merges.long_chains.add(encoded_key);
+        if length.operands == 0 {
+            return Ok(Some(value.map(|value| (value, expiry))));
         }
         let operators = engine.merges.operators();
-        let made = operators.value(encoded_key, value.as_deref(), &operands)?;
-        return Ok(Some((made.into(), Expiry::NEVER)));
-    }
-}
-
-/// Whether operands change no value that expires.
-pub(super) fn stays(
-    engine: &Engine,
-    encoded_key: &[u8],
-    hash: u64,
-    snapshot: ReadPoint,
-) -> Result<bool> {
-    let (_, Versions { below, .. }) = gather(engine, (encoded_key, hash), Some(snapshot))?;
-    Ok(match below {
-        Answer::Inline(_, expiry) | Answer::Record(_, _, expiry) => expiry.is_never(),
-        Answer::Absent | Answer::Operand | Answer::Hot => true,
+        let made = operators.value(encoded_key, value.as_deref(), &versions.operands)?;
+        // What a value that expires becomes without its operands is not known yet.
+        if snapshot.is_none() && expiry.is_never() && length.outweighs(made.len()) {
+            engine.merges.long_chains.add(encoded_key);
+        }
+        Ok(Some(Some((made.into(), Expiry::NEVER))))
     })
 }
 
-/// The versions of a key at or below `snapshot`, or as of now, and the read state that has them.
-fn gather(
+/// The operands of a tree key at `snapshot` and the length of the value below them, nearly; `None`
+/// if that value expires, since nobody knows what becomes of them then.
+pub(crate) fn chain(
+    engine: &Engine,
+    encoded_key: &[u8],
+    snapshot: ReadPoint,
+) -> Result<Option<(ChainLength, usize)>> {
+    gather(engine, (encoded_key, hash64(encoded_key, 0)), Some(snapshot), |_, versions| {
+        let length = versions.length();
+        Ok(Some(match versions.below {
+            Answer::Inline(value, expiry) if expiry.is_never() => Some((length, value.len())),
+            Answer::Record(pointer, _, expiry) if expiry.is_never() => {
+                Some((length, pointer.len as usize))
+            }
+            Answer::Inline(..) | Answer::Record(..) => None,
+            Answer::Absent | Answer::Operand | Answer::Hot => Some((length, 0)),
+        }))
+    })
+}
+
+/// Notes a tree key into which a merge is about to be committed, if it has many operands already
+/// and this is one of the merges that count them.
+#[inline]
+pub(crate) fn note_long(engine: &Engine, encoded_key: &[u8], hash: u64) {
+    let chains = &engine.merges.long_chains;
+    if chains.is_counted(hash, engine.commit.visible())
+        && chain_in_memory(engine, encoded_key, hash).is_long()
+    {
+        chains.add(encoded_key);
+    }
+}
+
+/// The newest operands of a tree key, as far as they lie in MemTables.
+pub(crate) fn chain_in_memory(engine: &Engine, encoded_key: &[u8], hash: u64) -> ChainLength {
+    let (state, visible) = engine.state.look(|| engine.commit.visible());
+    let memtables = state.memtables.iter();
+    let versions = memtables.flat_map(|slot| slot.table.versions(encoded_key, hash, visible));
+    let mut length = ChainLength::default();
+    versions.take_while(|hit| hit.kind == EntryKind::Operand).for_each(|hit| length.add(hit.value));
+    length
+}
+
+/// What `read` makes of the versions of a key at or below `snapshot`, or as of now, and of the read
+/// state that has them. It returns nothing to have them gathered again.
+fn gather<T>(
     engine: &Engine,
     key: (&[u8], u64),
     snapshot: Option<ReadPoint>,
-) -> Result<(Guard<Arc<ReadState>>, Versions)> {
+    read: impl Fn(&Arc<ReadState>, Versions<'_>) -> Result<Option<T>>,
+) -> Result<T> {
     loop {
         let changes = engine.hot.as_deref().map(HotStore::changes);
         let (state, visible) =
             engine.state.look(|| snapshot.map_or_else(|| engine.commit.visible(), |at| at.seq));
         let now = snapshot.map_or_else(|| engine.time.millis(), |at| at.time);
         let found = versions(engine, &state, key, (visible, now), snapshot.is_none())?;
-        if !matches!(found.below, Answer::Hot) {
-            return Ok((state, found));
+        if matches!(found.below, Answer::Hot) {
+            // A flush is changing what is hot.
+            check_changes(engine, &state, changes)?;
+        } else if let Some(made) = read(&state, found)? {
+            return Ok(made);
         }
-        // A flush is changing what is hot.
-        check_changes(engine, &state, changes)?;
     }
 }
 
 /// The versions of a key at or below `visible`, down to the first that is no operand. `is_latest`
 /// says that nothing newer is visible. If a flush is changing what is hot, what lies below is
 /// [`Answer::Hot`], and the caller tries again.
-fn versions(
+fn versions<'s>(
     engine: &Engine,
-    state: &ReadState,
-    (encoded_key, hash): (&[u8], u64),
+    state: &'s ReadState,
+    (encoded_key, hash): (&'s [u8], u64),
     (visible, now): (SeqNo, u64),
     is_latest: bool,
-) -> Result<Versions> {
+) -> Result<Versions<'s>> {
     let mut operands = Vec::new();
     // What a version is, or none if it is an operand.
-    let mut take = |kind, seq, value: &[u8], keep: &dyn Fn() -> Bytes| -> Result<Option<Answer>> {
+    let value_of = |kind, seq, value: &[u8], keep: &dyn Fn() -> Bytes| -> Result<Option<Answer>> {
         if is_deleted(&state.tombstones, encoded_key, seq, visible) {
             return Ok(Some(Answer::Absent));
         }
         if kind != EntryKind::Operand {
             return Answer::of((kind, seq, value), keep, || now).map(Some);
         }
-        operands.push(keep());
         Ok(None)
     };
-    let mut young: Vec<MemHit<'_>> = Vec::new();
-    for slot in &state.memtables {
-        slot.table.versions_of(encoded_key, hash, visible, &mut young);
-    }
-    let mut below = None;
-    for hit in young {
-        below = take(hit.kind, hit.seq, hit.value, &|| Bytes::copy_from_slice(hit.value))?;
-        if below.is_some() {
-            break;
+    let memtables = state.memtables.iter();
+    for hit in memtables.flat_map(|slot| slot.table.versions(encoded_key, hash, visible)) {
+        let keep = || Bytes::copy_from_slice(hit.value);
+        if let Some(below) = value_of(hit.kind, hit.seq, hit.value, &keep)? {
+            return Ok(Versions { operands, below });
         }
+        operands.push(Cow::Borrowed(hit.value));
     }
-    if below.is_none() {
-        below = match find_hot(engine, state, encoded_key, Heats::No)? {
-            Hot::Version(seq, value) if seq <= visible => {
-                take(EntryKind::Inline, seq, &value, &|| value.clone())?
-            }
-            // Its flush has published it since the sequence number was loaded.
-            Hot::Version(..) if is_latest => Some(Answer::Hot),
-            Hot::Moving => Some(Answer::Hot),
-            Hot::Version(..) | Hot::None => None,
-        };
-    }
-    if below.is_none() {
-        let known = state.version.versions_of(u64::MAX, encoded_key, hash, visible)?;
-        for found in known {
-            below = take(found.kind, found.seq, &found.value, &|| found.value.clone())?;
-            if below.is_some() {
-                break;
-            }
+    let below = match find_hot(engine, state, encoded_key, Heats::No)? {
+        Hot::Version(seq, value) if seq <= visible => {
+            value_of(EntryKind::Inline, seq, &value, &|| value.clone())?
         }
+        // Its flush has published it since the sequence number was loaded.
+        Hot::Version(..) if is_latest => Some(Answer::Hot),
+        Hot::Moving => Some(Answer::Hot),
+        Hot::Version(..) | Hot::None => None,
+    };
+    if let Some(below) = below {
+        return Ok(Versions { operands, below });
     }
-    Ok(Versions { operands, below: below.unwrap_or(Answer::Absent) })
+    for found in state.version.versions_of(u64::MAX, encoded_key, hash, visible)? {
+        let keep = || found.value.clone();
+        if let Some(below) = value_of(found.kind, found.seq, &found.value, &keep)? {
+            return Ok(Versions { operands, below });
+        }
+        operands.push(Cow::Owned(found.value.into()));
+    }
+    Ok(Versions { operands, below: Answer::Absent })
 }

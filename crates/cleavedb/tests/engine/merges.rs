@@ -121,7 +121,8 @@ fn flushes_and_compactions_make_one_of_many_operands() {
     for setup in Setup::designs() {
         let db = open(&setup);
         for round in 1..=3 {
-            for _ in 0..100 {
+            // Not so many that a merge would write the value anew.
+            for _ in 0..8 {
                 db.merge("count", &Operand::add(1)).unwrap();
                 db.merge("list", &append("x")).unwrap();
             }
@@ -130,8 +131,8 @@ fn flushes_and_compactions_make_one_of_many_operands() {
         }
         db.compact().unwrap();
         assert_eq!(entries(&db), 2, "{setup}");
-        assert_eq!(db.get("count").unwrap().unwrap(), "300");
-        assert_eq!(db.get("list").unwrap().unwrap(), "x".repeat(300));
+        assert_eq!(db.get("count").unwrap().unwrap(), "24");
+        assert_eq!(db.get("list").unwrap().unwrap(), "x".repeat(24));
     }
 }
 

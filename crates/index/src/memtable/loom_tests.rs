@@ -65,9 +65,8 @@ fn inserts_into_one_chain() {
     let first = wait_for(&table, b"key");
     assert!(newest(&table, b"key") >= Some(first), "a look-up went back in time");
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    let mut versions = Vec::new();
-    table.versions_of(b"key", HASH, SEQ_MAX, &mut versions);
-    assert_eq!(versions.iter().map(|hit| hit.seq).collect::<Vec<_>>(), [3, 2]);
+    let versions = table.versions(b"key", HASH, SEQ_MAX);
+    assert_eq!(versions.map(|hit| hit.seq).collect::<Vec<_>>(), [3, 2]);
     assert_eq!(newest(&table, b"first"), Some(1));
 }
 

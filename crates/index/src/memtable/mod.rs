@@ -19,8 +19,8 @@ mod buckets;
 mod arena;
 mod sorted;
 
-use std::ptr;
 use std::sync::Arc;
+use std::{iter, ptr};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicPtr, Ordering};
@@ -222,35 +222,34 @@ impl MemTable {
     /// The newest version of `key` at or below `snapshot`. `hash` is `hash64(key, 0)`.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemHit<'_>> {
-        let mut at = self.buckets.of(hash).load(Ordering::Acquire);
-        let tag = (hash >> 32) as u32;
-        while !at.is_null() {
-            // SAFETY: linked nodes are initialised and live as long as the table.
-            let node = unsafe { NodeRef::new(at) };
-            if node.hash() == tag && node.seq() <= snapshot && node.key() == key {
-                return Some(MemHit { seq: node.seq(), kind: node.kind(), value: node.value() });
-            }
-            at = node.next_in_chain();
-        }
-        None
+        self.versions(key, hash, snapshot).next()
     }
 
-    /// Appends every version of `key` at or below `snapshot` to `out`, newest first.
-    pub fn versions_of<'a>(
-        &'a self,
+    /// The versions of `key` at or below `snapshot`, newest first. `hash` is `hash64(key, 0)`.
+    #[inline]
+    pub fn versions<'t>(
+        &'t self,
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-        out: &mut Vec<MemHit<'a>>,
-    ) {
-        let mut bound = snapshot;
-        while let Some(hit) = self.get(key, hash, bound) {
-            out.push(hit);
-            if hit.seq == 0 {
-                return;
+    ) -> impl Iterator<Item = MemHit<'t>> {
+        let mut at = self.buckets.of(hash).load(Ordering::Acquire);
+        let tag = (hash >> 32) as u32;
+        iter::from_fn(move || {
+            while !at.is_null() {
+                // SAFETY: linked nodes are initialised and live as long as the table.
+                let node = unsafe { NodeRef::new(at) };
+                at = node.next_in_chain();
+                if node.hash() == tag && node.seq() <= snapshot && node.key() == key {
+                    return Some(MemHit {
+                        seq: node.seq(),
+                        kind: node.kind(),
+                        value: node.value(),
+                    });
+                }
             }
-            bound = hit.seq - 1;
-        }
+            None
+        })
     }
 
     /// Calls `visit` with all entries, in no order, if there are `most` or fewer; else with those

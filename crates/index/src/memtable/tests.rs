@@ -52,9 +52,8 @@ fn versions_inserted_out_of_order_are_still_found_in_order() {
     }
     assert_eq!(get(&table, b"k", SEQ_MAX), Some((9, vec![9])));
     assert_eq!(get(&table, b"k", 8), Some((7, vec![7])));
-    let mut versions = Vec::new();
-    table.versions_of(b"k", hash64(b"k", 0), 8, &mut versions);
-    assert_eq!(versions.iter().map(|v| v.seq).collect::<Vec<_>>(), [7, 5, 1]);
+    let versions = table.versions(b"k", hash64(b"k", 0), 8);
+    assert_eq!(versions.map(|hit| hit.seq).collect::<Vec<_>>(), [7, 5, 1]);
 }
 
 #[test]

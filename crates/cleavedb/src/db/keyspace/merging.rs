@@ -1,14 +1,14 @@
 //! Merges: writes that change what is there without reading it.
 
-use cleavedb_base::{EncodedKey, Error, ErrorKind, Result};
+use cleavedb_base::{EncodedKey, Result};
 
 use super::Keyspace;
 use crate::batch::Op;
-use crate::catalog::KeyspaceRef;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::options::Durability;
+use crate::read::merged;
 use crate::write;
 
 impl Keyspace {
@@ -64,29 +64,14 @@ impl Keyspace {
         }
         engine.merges.operators().check_stored(&stored)?;
         let op = EncodedOp::of_operand(key, &stored, self.entry().id);
+        merged::note_long(engine, op.encoded_key.as_bytes(), op.hash);
         let bytes = (key.len() + stored.len()) as u64;
         write::write(engine, &[op], bytes, durability, self.terms())?;
-        match engine.merges.long_chains.take() {
-            Some(key) => self.write_anew(engine, &key),
-            None => Ok(()),
-        }
+        self.database().shorten_chains(engine, 1)
     }
 
     fn is_hot(&self, engine: &Engine, key: &[u8]) -> bool {
         let Some(store) = &engine.hot else { return false };
         store.find(store.key(EncodedKey::new(self.entry().id, key).as_bytes())).is_some()
-    }
-
-    /// Puts the value of a tree key of any keyspace that has many operands, unless it changes
-    /// meanwhile: then a read will find it again.
-    #[cold]
-    fn write_anew(&self, engine: &Engine, encoded_key: &[u8]) -> Result<()> {
-        let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(()) };
-        let mut transaction = self.database().transaction()?;
-        let mut within = transaction.keyspace(&KeyspaceRef(keyspace));
-        let done = within.write_merged_anew(key).and_then(|()| transaction.commit());
-        // The merge itself is written; the next write meets what is wrong, and reports it.
-        let is_passing = |e: &Error| e.kind() != ErrorKind::Closed;
-        done.or_else(|e| if is_passing(&e) { Ok(()) } else { Err(e) })
     }
 }

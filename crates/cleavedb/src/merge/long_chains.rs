@@ -99,7 +99,8 @@ impl LongChains {
     #[inline]
     pub(crate) fn is_counted(&self, hash: u64, visible: SeqNo) -> bool {
         let drawn = (visible ^ hash).wrapping_mul(GOLDEN) >> 32;
-        drawn.is_multiple_of(OPERANDS_COUNTED as u64) && self.wait(hash).load(Ordering::Relaxed) <= visible
+        drawn.is_multiple_of(OPERANDS_COUNTED as u64)
+            && self.wait(hash).load(Ordering::Relaxed) <= visible
     }
 
     /// Notes that the value of a key with these operands could not be written anew at `visible`. It

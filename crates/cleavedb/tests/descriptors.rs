@@ -134,7 +134,7 @@ const THREADS_MAX: usize = 3 + 2;
 /// Stores of a process, whose number `CLEAVEDB_STORES` sets, for a run by hand; the limit grows
 /// with it.
 fn stores() -> usize {
-    std::env::var("CLEAVEDB_STORES").map_or(200, |stores| stores.parse().unwrap())
+    std::env::var("CLEAVEDB_STORES").map_or(100, |stores| stores.parse().unwrap())
 }
 
 /// With the options that users get.

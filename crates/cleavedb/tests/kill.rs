@@ -17,8 +17,8 @@ use cleavedb::{Background, Db, Durability, Options, WriteBatch};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
 
-/// Kills.
-const KILLS: usize = 100;
+/// Kills of each design, with one writer and with four.
+const KILLS: [usize; 2] = [10, 20];
 
 /// Keys of one thread.
 const KEYS: u64 = 40;
@@ -233,10 +233,10 @@ fn kills(design: usize, threads: usize, count: usize) {
 
 #[test]
 fn one_writer_loses_nothing() {
-    (0..designs().len()).for_each(|design| kills(design, 1, KILLS / 4));
+    (0..designs().len()).for_each(|design| kills(design, 1, KILLS[0]));
 }
 
 #[test]
 fn four_writers_lose_nothing() {
-    (0..designs().len()).for_each(|design| kills(design, 4, KILLS / 4));
+    (0..designs().len()).for_each(|design| kills(design, 4, KILLS[1]));
 }

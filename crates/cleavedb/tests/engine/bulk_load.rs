@@ -349,6 +349,9 @@ fn a_load_keeps_the_space_limit() {
     }
 }
 
+/// Loads of a store beside which others write.
+const LOADS: u8 = 6;
+
 /// Writers, jobs of threads and readers go on; a reader sees a load whole or not at all.
 #[test]
 fn writers_and_readers_go_on_beside_loads() {
@@ -385,7 +388,7 @@ fn writers_and_readers_go_on_beside_loads() {
                     last.for_each(|other| assert_eq!(other, first, "a load is seen in part"));
                 }
             });
-            for round in 1..12u8 {
+            for round in 1..=LOADS {
                 let mut load = db.bulk_load().unwrap();
                 for (key, value) in pairs(400, u32::from(round)) {
                     load.put(key, value).unwrap();
@@ -403,7 +406,7 @@ fn writers_and_readers_go_on_beside_loads() {
         db.collect().unwrap();
         db.close().unwrap();
         let db = Db::open(dir.path().join("db"), options).unwrap();
-        assert_eq!(db.get("mark049").unwrap().unwrap(), vec![11; 300]);
+        assert_eq!(db.get("mark049").unwrap().unwrap(), vec![LOADS; 300]);
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
     }
 }

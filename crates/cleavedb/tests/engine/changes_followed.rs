@@ -59,7 +59,7 @@ fn a_secondary_that_falls_behind_is_told_so() {
 }
 
 /// Batches that the writer of the test with threads commits.
-const BATCHES: usize = 4000;
+const BATCHES: usize = 2000;
 
 /// The primary, its jobs and the secondary run at the same time.
 #[test]
@@ -83,7 +83,7 @@ fn a_primary_at_work_is_told_of_once_and_in_order() {
                     let durability =
                         [Durability::Os, Durability::Sync][usize::from(number % 99 == 0)];
                     primary.write_with(&batch, durability).unwrap();
-                    if number % 900 == 0 {
+                    if number % 450 == 0 {
                         primary.flush().unwrap();
                     }
                 }

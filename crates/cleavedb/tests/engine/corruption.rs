@@ -1,11 +1,12 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
 //! A small store with files of every kind is closed, then damaged: a bit of one byte in some is
-//! flipped, files are cut (long ones at some lengths) and exchanged. `CLEAVEDB_THOROUGH=1` flips
-//! every byte where no other setup has the same kinds of files. Of each damaged store every key is
-//! read, forwards, backwards and one by one. Exceptions, by design: the lock file and the
-//! reserve have no content, and the window has no meaning after a clean close. Bit rot in the very
-//! last batch of an unclean end looks like a torn write; the open says how many bytes it gave up.
+//! flipped, files are cut at some lengths and exchanged. `CLEAVEDB_THOROUGH=1` flips every byte
+//! where no other setup has the same kinds of files, and cuts short files at every length. Of each
+//! damaged store every key is read, forwards, backwards and one by one. Exceptions, by design: the
+//! lock file and the reserve have no content, and the window has no meaning after a clean close.
+//! Bit rot in the very last batch of an unclean end looks like a torn write; the open says how many
+//! bytes it gave up.
 
 use std::sync::Arc;
 
@@ -21,16 +22,20 @@ use cleavedb_testkit::{Op, Session, Setup, State, Write};
 type Stride = (usize, usize);
 
 /// Where no other setup has the same records and tables.
-const DENSE: Stride = (7, 1);
+const DENSE: Stride = (13, 1);
 
 /// Where the records and tables are those of another setup, which has more bytes flipped.
-const SPARSE: Stride = (17, 7);
+const SPARSE: Stride = (31, 7);
 
 /// Where only the bounds of tables are others: files differ in nothing but what they hold.
-const SPARSER: Stride = (31, 31);
+const SPARSER: Stride = (61, 31);
 
-/// Between lengths at which a long file is cut.
-const CUTS: Stride = (23, 11);
+/// Between lengths at which a short and a long file are cut.
+const SHORT_CUTS: Stride = (5, 1);
+const CUTS: Stride = (47, 11);
+
+/// Between bytes of a log that was not closed.
+const SYNCED_LOG: Stride = (7, 1);
 
 fn step((all, thorough): Stride) -> usize {
     if std::env::var_os("CLEAVEDB_THOROUGH").is_some() { thorough } else { all }
@@ -221,9 +226,9 @@ fn cuts_at_many_lengths() {
     for (setup, sparse) in designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
-            // Every length of short files; of long ones some, and the last block's.
-            let step = (sparse * if len < 2048 { 1 } else { step(CUTS) }) as u64;
-            let near = |at: &u64| at.is_multiple_of(step) || len - at < 64;
+            let step = (sparse * step(if len < 2048 { SHORT_CUTS } else { CUTS })) as u64;
+            // The first and the last bytes of a file are its header and its footer.
+            let near = |at: &u64| at.is_multiple_of(step) || *at < 32 || len - at < 64;
             for at in (0..len).filter(near) {
                 let mut damaged = image.clone();
                 damaged.truncate(&name, at);
@@ -290,7 +295,7 @@ fn files_that_are_missing_or_exchanged() {
 #[test]
 fn a_bit_of_many_bytes_of_a_synced_log() {
     for (setup, sparse) in designs() {
-        let stride = sparse * step((3, 1));
+        let stride = sparse * step(SYNCED_LOG);
         let (image, state) = store(&setup, false);
         let (mut flips, mut cut) = (0, 0);
         for (name, len) in damageable(&image) {

@@ -258,14 +258,18 @@ fn the_manifest_says_which_design_a_store_without_current_has() {
     });
 }
 
+/// Where a kind has many files, one has two or three of the five damages and the next one the
+/// others. `CLEAVEDB_THOROUGH=1` gives all to each.
 #[test]
 fn each_file_may_be_missing_or_damaged() {
+    let thorough = std::env::var_os("CLEAVEDB_THOROUGH").is_some();
     for_each_preset(|preset, whole, broken, state| {
-        for path in files(whole) {
+        for (number, path) in files(whole).into_iter().enumerate() {
             let name = path.file_name().unwrap().to_str().unwrap();
             if name == "lock" {
                 continue;
             }
+            let several = name.contains('.') && !name.ends_with(".manifest");
             let bytes = fs::read(&path).unwrap();
             let flipped = |step: usize| {
                 let mut bytes = bytes.clone();
@@ -276,6 +280,9 @@ fn each_file_may_be_missing_or_damaged() {
             let damages =
                 [None, Some(Vec::new()), Some(cut), Some(flipped(5000)), Some(flipped(9))];
             for (at, damage) in damages.into_iter().enumerate() {
+                if several && !thorough && (number + at) % 2 > 0 {
+                    continue;
+                }
                 copy(whole, broken);
                 let target = broken.join(name);
                 match damage {

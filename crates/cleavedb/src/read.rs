@@ -43,7 +43,7 @@ pub(crate) enum Answer {
 impl Answer {
     /// What an entry says at the time `now`, in milliseconds since 1970. `inline` is its value, to
     /// keep.
-    #[inline]
+    #[inline(always)]
     fn of(
         (kind, seq, value): (EntryKind, SeqNo, &[u8]),
         inline: impl Fn() -> Bytes,

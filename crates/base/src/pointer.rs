@@ -47,6 +47,12 @@ impl ValuePointer {
         if expiry.is_never() {
             return (EntryKind::Pointer, self.encode(out));
         }
+        self.encode_expiring(expiry, out)
+    }
+
+    /// A function of its own, so that values without an expiry do not carry its code.
+    #[inline(never)]
+    fn encode_expiring(&self, expiry: Expiry, out: &mut EntryRoom) -> (EntryKind, usize) {
         out[..Expiry::LEN].copy_from_slice(&expiry.encode());
         (EntryKind::ExpiringPointer, self.encode_at(Expiry::LEN, out))
     }

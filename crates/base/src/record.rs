@@ -298,8 +298,8 @@ impl Header {
             key_len: u16::from_le_bytes(bytes[20..22].try_into().ok()?),
             keyspace: KeyspaceId(u16::from_le_bytes(bytes[22..24].try_into().ok()?)),
         };
-        let front = header.kind.front_len();
-        let fits = (front..=front + VALUE_LEN_MAX).contains(&(header.value_len as usize));
+        let len = (header.value_len as usize).checked_sub(header.kind.front_len());
+        let fits = len.is_some_and(|len| len <= VALUE_LEN_MAX);
         (fits && (!compressed || header.kind.is_separated())).then_some(header)
     }
 
@@ -343,6 +343,7 @@ impl<'a> Record<'a> {
     /// As [`Record::parse`], for bytes that this process has stored and kept in memory since: the
     /// payload is not compared with its checksum. The checksum stays in the record for later
     /// readers.
+    #[inline]
     pub fn parse_own(bytes: &'a [u8], identity: FileIdentity, offset: u64) -> Result<Self> {
         let header = Header::decode(bytes, identity, offset).ok_or_else(|| {
             Error::corruption("record header does not match its checksum").with("offset", offset)

@@ -476,7 +476,9 @@ impl Cursor {
         match self.edge {
             Direction::Forward => {
                 let passed = at.saturating_sub(self.passed_max);
-                self.row.drain(..passed);
+                for _ in 0..passed {
+                    self.row.pop_front();
+                }
                 at - passed
             }
             Direction::Backward => {

@@ -1,5 +1,6 @@
 //! Point reads: finds the newest visible version of a key, and reads its value.
 
+mod hot;
 pub(crate) mod merged;
 
 use std::sync::Arc;
@@ -9,10 +10,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
-use cleavedb_base::sync::thread;
-use cleavedb_base::{
-    EncodedKey, EntryKind, Error, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
-};
+use cleavedb_base::{EncodedKey, EntryKind, Expiry, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, RangeTombstones, Version};
@@ -26,6 +24,8 @@ use crate::memtables;
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 use crate::value_reader::FoundValue;
+
+use self::hot::{Hot, check_changes, find_hot, found_cold};
 
 /// Answer of the index for a key.
 pub(crate) enum Answer {
@@ -43,7 +43,7 @@ pub(crate) enum Answer {
 impl Answer {
     /// What an entry says at the time `now`, in milliseconds since 1970. `inline` is its value, to
     /// keep.
-    #[inline]
+    #[inline(always)]
     fn of(
         (kind, seq, value): (EntryKind, SeqNo, &[u8]),
         inline: impl Fn() -> Bytes,
@@ -69,8 +69,9 @@ impl Answer {
     }
 }
 
-/// The answer of the MemTables, if they have the key.
-#[inline]
+/// The answer of the MemTables, if they have the key. As `find` and `read_record`, a part of each
+/// of its callers: what these return takes longer to pass on than to make.
+#[inline(always)]
 pub(crate) fn find_in_memory(
     state: &ReadState,
     encoded_key: &[u8],
@@ -91,8 +92,8 @@ fn is_deleted(tombstones: &RangeTombstones, encoded_key: &[u8], seq: SeqNo, upto
     tombstones.covers(encoded_key, seq, upto) && !planted(Bug::RangeTombstoneUnread)
 }
 
-/// The answer of the tables.
-#[inline]
+/// The answer of the tables; a part of its callers, too.
+#[inline(always)]
 pub(crate) fn find_in_tables(
     state: &ReadState,
     encoded_key: &[u8],
@@ -147,7 +148,7 @@ fn cached(engine: &Engine, encoded_key: &[u8], hash: u64, seq: SeqNo) -> Option<
 }
 
 /// Reads that version behind `pointer`, and caches its record.
-#[inline]
+#[inline(always)]
 fn read_record(
     engine: &Engine,
     state: &ReadState,
@@ -167,17 +168,26 @@ pub(crate) fn get(
     (keyspace, key): (KeyspaceId, &[u8]),
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<Bytes>> {
-    Ok(get_with_expiry(engine, (keyspace, key), snapshot)?.map(|(value, _)| value))
+    // No such key can exist.
+    if key.len() > KEY_LEN_MAX {
+        return Ok(None);
+    }
+    let _timer = engine.timer(Operation::Get);
+    let of_record = |state: &ReadState, pointer, version: (&[u8], u64, SeqNo)| {
+        read_record(engine, state, pointer, version)
+    };
+    let encoded_key = EncodedKey::new(keyspace, key);
+    let at = (snapshot, Heats::Yes);
+    let found = read_with(engine, encoded_key.as_bytes(), at, |value| value, of_record)?;
+    Ok(found.map(|(value, _)| value))
 }
 
 /// As [`get`], with the expiry of the value.
-#[inline]
 pub(crate) fn get_with_expiry(
     engine: &Engine,
     (keyspace, key): (KeyspaceId, &[u8]),
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<(Bytes, Expiry)>> {
-    // No such key can exist.
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
     }
@@ -287,13 +297,16 @@ fn read_with<T>(
         }
         let mut maps = KeyDirectoryReader::default();
         let version = (encoded_key, hash, seq);
-        let value = state.resolve(pointer, encoded_key, seq, &mut maps).and_then(|pointer| {
-            // A value that expires does not become hot.
-            if heats == Heats::Yes && expiry.is_never() {
-                found_cold(engine, encoded_key, (pointer, seq));
+        let value = match state.resolve(pointer, encoded_key, seq, &mut maps) {
+            Ok(pointer) => {
+                // A value that expires does not become hot.
+                if heats == Heats::Yes && expiry.is_never() {
+                    found_cold(engine, encoded_key, (pointer, seq));
+                }
+                of_record(&state, pointer, version)
             }
-            of_record(&state, pointer, version)
-        });
+            Err(e) => Err(e),
+        };
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
         }
@@ -303,7 +316,7 @@ fn read_with<T>(
 
 /// The newest version of a key at or below `snapshot`, or as of now, and the read state that has
 /// it. If a flush is changing what is hot, it is [`Answer::Hot`], and the caller tries again.
-#[inline]
+#[inline(always)]
 fn find(
     engine: &Engine,
     encoded_key: &[u8],
@@ -337,56 +350,6 @@ fn find(
         check_changes(engine, &state, changes)?;
     }
     Ok((state, answer))
-}
-
-/// What the hot store has of a key.
-enum Hot {
-    /// Nothing.
-    None,
-    /// Its newest version in a segment: its sequence number and its value.
-    Version(SeqNo, Bytes),
-    /// A record that the read state does not have: a flush is changing the store.
-    Moving,
-}
-
-#[inline]
-fn find_hot(engine: &Engine, state: &ReadState, encoded_key: &[u8], heats: Heats) -> Result<Hot> {
-    let Some(store) = &engine.hot else { return Ok(Hot::None) };
-    let key = store.key(encoded_key);
-    let found = if heats == Heats::Yes { store.read(key) } else { store.find(key) };
-    let Some(pointer) = found else { return Ok(Hot::None) };
-    if !state.segments.is_there(pointer) {
-        return Ok(Hot::Moving);
-    }
-    let version = state.segments.read_version(None, pointer, encoded_key)?;
-    // A record of another key has the same fingerprint, or has taken the place meanwhile.
-    Ok(version.map_or(Hot::None, |(seq, value)| Hot::Version(seq, value)))
-}
-
-/// Tells the hot store that a key was read whose version lies elsewhere.
-#[inline]
-fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo)) {
-    let Some(store) = &engine.hot else { return };
-    if store.found_cold(store.key(encoded_key), version) {
-        memtables::rotate_for_promotions(engine, store);
-    }
-}
-
-/// Called when the tables say that a key is hot and the hot store does not have it: lets the change
-/// go on that must be under way, or reports the loss.
-#[cold]
-fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -> Result<()> {
-    let now = engine.hot.as_deref().map(HotStore::changes);
-    let settled = now == before && now.is_none_or(|changes| changes % 2 == 0);
-    if settled && Arc::ptr_eq(state, &engine.state.load()) {
-        if let Some(lost) = &engine.jobs.lock().damaged.lost_hot {
-            return Err(lost.clone());
-        }
-        let what = "the index says that a key is hot, and no hot segment has it";
-        return Err(Error::corruption(what));
-    }
-    thread::yield_now();
-    Ok(())
 }
 
 /// The values of `keys` at `snapshot`, which the caller holds, in their order: blocks of the index

@@ -91,13 +91,16 @@ pub(crate) fn choose_groups(
     if let Some(group) = jobs.split_waits {
         return vec![group];
     }
-    let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
+    let sound = || {
+        let of_table = groups.groups().map(|(id, _)| id);
+        of_table.filter(|id| !jobs.damaged.groups.contains(id)).collect::<Vec<GroupId>>()
+    };
     let is_asked = |place: &Location| {
         jobs.forced.is_some_and(|upto| place.file <= upto) || jobs.wanted.extents.contains(place)
     };
     let is_forced = |id: &GroupId| groups.extents_of(*id).any(|extent| is_asked(&extent.place));
     let is_any = jobs.forced.is_some() || !jobs.wanted.extents.is_empty();
-    let forced = sound().map(|(id, _)| id).filter(|id| is_any && is_forced(id));
+    let forced = is_any.then(sound).into_iter().flatten().filter(is_forced);
     // A full disk may have no room for several groups, so they are collected one by one.
     let alone = jobs.collect_alone || engine.full.is_short();
     let room = if alone { 0 } else { engine.options.groups.main_segment_bytes };
@@ -109,18 +112,17 @@ pub(crate) fn choose_groups(
     let segments = engine.options.groups.segments();
     let sizing = groups.partition().sizing();
     let shared = sizing.shared_segments(&segments, groups);
+    let sound = sound();
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
         let candidates = candidates(engine, live, &jobs.damaged.groups);
         engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)
     } else {
-        let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
         sizing.outgrown(&segments, groups, &sound).into_iter().collect()
     };
     // Below a space limit only space is a reason to collect.
     if !chosen.is_empty() || engine.limit.is_some() {
         return chosen;
     }
-    let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
     let lengths = live.value_files.group_files().filter_map(|(_, meta)| meta.len);
     let crowded = segments.crowded(groups, lengths, &sound);
     first_that_fit(groups, crowded.into_iter(), room.min(SHORT))

@@ -207,12 +207,14 @@ impl Block {
         self.bytes[at..].first_chunk().map_or(0, |offset| u32::from_le_bytes(*offset) as usize)
     }
 
-    #[inline]
+    /// A part of its callers, as what it calls: they are the inner loops of searches and walks, and
+    /// an entry takes longer to pass on than to parse.
+    #[inline(always)]
     fn parse_entry(&self, at: usize) -> Result<Parsed> {
         self.try_parse_entry(at).ok_or_else(|| damaged(at))
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_parse_entry(&self, start: usize) -> Option<Parsed> {
         let head = parse_head(&self.bytes, start)?;
         let seq_len = usize::from(head.tag >> TAG_SEQ_SHIFT & TAG_SEQ);

@@ -129,8 +129,12 @@ impl VisibleIter {
     }
 
     /// When the value expires. That of a hot key is with its record.
+    #[inline]
     pub fn expiry(&self) -> Expiry {
-        Expiry::split(self.kind.expires(), self.stored()).map_or(Expiry::NEVER, |(it, _)| it)
+        if !self.kind.expires() {
+            return Expiry::NEVER;
+        }
+        Expiry::split(true, self.stored()).map_or(Expiry::NEVER, |(it, _)| it)
     }
 
     /// The inline value or the encoded pointer.

@@ -19,17 +19,12 @@ pub struct OwnedRecord {
 }
 
 impl OwnedRecord {
-    /// The record of this header, which `bytes` hold and nothing else.
+    /// The record of this header, which `bytes` hold and nothing else; its value as it is stored.
     #[inline]
-    pub(crate) fn new(bytes: Bytes, header: &Header, dictionaries: &Dictionaries) -> Result<Self> {
+    pub(crate) fn new(bytes: Bytes, header: &Header) -> Self {
         debug_assert_eq!(bytes.len(), header.record_len());
         let front_len = header.kind.front_len() as u8;
-        let mut record =
-            Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len };
-        if header.compressed {
-            record.bytes = record.decompressed(dictionaries)?;
-        }
-        Ok(record)
+        Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len }
     }
 
     /// A blob behind the header and the key of its end.
@@ -37,15 +32,14 @@ impl OwnedRecord {
         Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len: 0 }
     }
 
-    /// The same bytes with the value decompressed; header and checksums are those of the record as
+    /// The same record with the value decompressed; header and checksums are those of the record as
     /// it is stored.
-    #[cold]
-    fn decompressed(&self, dictionaries: &Dictionaries) -> Result<Bytes> {
+    pub(crate) fn decompressed(&self, dictionaries: &Dictionaries) -> Result<Self> {
         let (front, value) = self.bytes.split_at(self.value_at());
         let mut bytes = Vec::with_capacity(front.len() + compression::decompressed_len(value)?);
         bytes.extend_from_slice(front);
         compression::decompress(value, dictionaries, &mut bytes)?;
-        Ok(bytes.into())
+        Ok(Self { bytes: bytes.into(), ..*self })
     }
 
     /// Whether this is a record of that key.

@@ -174,7 +174,6 @@ mod tests {
     use cleavedb_base::{EncodedKey, KeyspaceId};
 
     use super::*;
-    use crate::dictionary::Dictionaries;
 
     const SPACE: KeyspaceId = KeyspaceId(0);
 
@@ -182,7 +181,7 @@ mod tests {
         let header = Header::new(RecordKind::Separated, SPACE, seq, key, value);
         // The header of a verified record is not read again.
         let bytes = [&[0; 24], key, value].concat();
-        OwnedRecord::new(bytes.into(), &header, &Dictionaries::default()).unwrap()
+        OwnedRecord::new(bytes.into(), &header)
     }
 
     fn insert(cache: &RecordCache, key: &[u8], seq: SeqNo, value: &[u8]) {

@@ -196,8 +196,7 @@ impl SegmentSet {
 
     /// Fills `bytes` with the record at `pointer`, not verified.
     pub fn read_into(&self, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
-        bytes.resize(pointer.len as usize, 0);
-        self.find(pointer)?.read(pointer.offset, bytes)
+        read_into(self.find(pointer)?, pointer, bytes)
     }
 
     /// The record in `bytes`, which were read at `pointer`, verified to be that of (`encoded_key`,
@@ -209,9 +208,7 @@ impl SegmentSet {
         encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Record<'a>> {
-        let (keyspace, key) = split_encoded_key(encoded_key)
-            .ok_or_else(|| Error::corruption("a tree key is too short"))?;
-        self.find(pointer)?.verify(bytes, pointer, keyspace, key, seq)
+        verified(self.find(pointer)?, bytes, pointer, (encoded_key, seq))
     }
 
     /// The far record of (`encoded_key`, `seq`) at `pointer`.
@@ -242,7 +239,10 @@ impl SegmentSet {
         encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<OwnedRecord> {
-        self.owned(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
+        let segment = self.find(pointer)?;
+        let mut bytes = Vec::new();
+        read_into(segment, pointer, &mut bytes)?;
+        self.owned(segment, bytes.into(), pointer, (encoded_key, seq))
     }
 
     /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its
@@ -273,7 +273,9 @@ impl SegmentSet {
     ) -> Result<Bytes> {
         match chunk.record(pointer) {
             Some(bytes) => {
-                self.owned(bytes, pointer, encoded_key, seq).map(OwnedRecord::into_value)
+                let segment = self.find(pointer)?;
+                let record = self.owned(segment, bytes, pointer, (encoded_key, seq))?;
+                Ok(record.into_value())
             }
             None => self.read(pointer, encoded_key, seq),
         }
@@ -301,12 +303,12 @@ impl SegmentSet {
     #[inline]
     fn owned(
         &self,
+        segment: &Segment,
         bytes: Bytes,
         pointer: ValuePointer,
-        encoded_key: &[u8],
-        seq: SeqNo,
+        version: (&[u8], SeqNo),
     ) -> Result<OwnedRecord> {
-        let header = self.verified(&bytes, pointer, encoded_key, seq)?.header;
+        let header = verified(segment, &bytes, pointer, version)?.header;
         self.own(bytes, pointer, &header)
     }
 
@@ -316,7 +318,14 @@ impl SegmentSet {
         if header.kind == RecordKind::BlobEnd {
             return self.whole_blob(&bytes, pointer);
         }
-        OwnedRecord::new(bytes, header, &self.dictionaries)
+        let record = OwnedRecord::new(bytes, header);
+        if header.compressed { self.decompressed(&record, pointer) } else { Ok(record) }
+    }
+
+    #[cold]
+    fn decompressed(&self, record: &OwnedRecord, pointer: ValuePointer) -> Result<OwnedRecord> {
+        record
+            .decompressed(&self.dictionaries)
             .map_err(|e| e.with("file", pointer.file).with("offset", pointer.offset))
     }
 
@@ -356,6 +365,26 @@ impl SegmentSet {
         })?;
         Ok(OwnedRecord::of_blob(whole.into(), &end.header))
     }
+}
+
+/// Fills `bytes` with the record at `pointer` in its `segment`, not verified.
+#[inline]
+fn read_into(segment: &Segment, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.resize(pointer.len as usize, 0);
+    segment.read(pointer.offset, bytes)
+}
+
+/// As [`SegmentSet::verified`], by the segment that `pointer` names.
+#[inline]
+fn verified<'a>(
+    segment: &Segment,
+    bytes: &'a [u8],
+    pointer: ValuePointer,
+    (encoded_key, seq): (&[u8], SeqNo),
+) -> Result<Record<'a>> {
+    let (keyspace, key) = split_encoded_key(encoded_key)
+        .ok_or_else(|| Error::corruption("a tree key is too short"))?;
+    segment.verify(bytes, pointer, keyspace, key, seq)
 }
 
 /// A value that has a file of its own. While it is held, the file stays.

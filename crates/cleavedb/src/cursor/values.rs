@@ -283,21 +283,21 @@ impl Cursor {
 
     /// Requests the values of `count` entries from `at` on that are not requested yet.
     fn request(&mut self, at: usize, count: usize) {
-        let place = |i| match self.ahead.heading {
+        let heading = self.ahead.heading;
+        let place = |i| match heading {
             Direction::Forward => at + i,
             Direction::Backward => at - i,
         };
-        let wanted = (0..count).map(place).filter_map(|at| Some((at, self.row[at].wanted()?)));
-        let (places, wanted): (Vec<usize>, Vec<ValuePointer>) = wanted.unzip();
+        let mut wanted = Vec::with_capacity(count);
+        wanted.extend((0..count).filter_map(|i| self.row[place(i)].wanted()));
         let segments = &self.moment.state.segments;
-        let chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared);
-        for (at, chunk) in places.into_iter().zip(chunks) {
-            let (EntryValue::Place(_, within) | EntryValue::HotPlace(_, within)) =
-                &mut self.row[at].value
-            else {
-                continue;
-            };
-            *within = chunk;
+        let mut chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared).into_iter();
+        for at in (0..count).map(place) {
+            if let EntryValue::Place(_, chunk @ None)
+            | EntryValue::HotPlace(Some(_), chunk @ None) = &mut self.row[at].value
+            {
+                *chunk = chunks.next().flatten();
+            }
         }
     }
 }

@@ -264,8 +264,8 @@ impl Flush<'_> {
                 // tables own no older record of a hot key.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
                 let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
-                let hot = grouped.separates(&entry) && grouped.is_hot_next();
-                if sampled && !hot && is_there().unwrap_or(false) {
+                let mut is_hot = || grouped.separates(&entry) && grouped.is_hot_next();
+                if sampled && !is_hot() && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;
                 }
             }

@@ -86,7 +86,8 @@ fn has_a_prefix(copy: &Db, before: [u64; WRITERS as usize]) {
             assert!(expected.iter().any(|it| it.as_bytes() == &*found), "{number}");
         }
     }
-    assert!(copy.verify().unwrap().problems.is_empty());
+    let problems = copy.verify().unwrap().problems;
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 /// By links, on a real disk, while threads write and collect.

@@ -406,6 +406,7 @@ impl Log {
 
     /// Reserves `len` bytes in one file, and the one slot to store them through. The caller made
     /// sure by [`Log::needs_file`] that they fit.
+    #[inline]
     pub fn reserve(&self, appender: &mut Appender, len: u64) -> Result<(Reserved, Slot<'_>)> {
         assert!(len <= self.reserve_max() as u64, "longer ranges are streamed");
         self.make_room(appender.next + Self::overhead() + len)?;

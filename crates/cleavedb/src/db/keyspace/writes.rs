@@ -76,8 +76,8 @@ impl Keyspace {
     pub(super) fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = EncodedOp::new(op, self.entry(), &engine.time);
-        write::write(engine, &[prepared], op.len(), durability, self.terms())?;
+        let ops = [EncodedOp::new(op, self.entry(), &engine.time)];
+        write::write(engine, &ops, op.len(), durability, self.terms())?;
         dictionaries::make_due(engine);
         Ok(())
     }

@@ -97,13 +97,16 @@ struct Blobs(BTreeMap<FileNumber, u64>);
 
 impl Blobs {
     /// Whether the value of an entry is outside of the index, and goes to a group or the hot store.
+    #[inline]
     fn separates(&self, entry: &Entry<'_>) -> bool {
-        let is_blob = || {
-            let found = ValuePointer::of_entry(entry.kind, entry.value);
-            found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
-        };
         let any_blob = !self.0.is_empty() && !planted(Bug::BlobTakenForValue);
-        entry.kind.is_pointer() && !(any_blob && is_blob())
+        entry.kind.is_pointer() && !(any_blob && self.has(entry))
+    }
+
+    #[cold]
+    fn has(&self, entry: &Entry<'_>) -> bool {
+        let found = ValuePointer::of_entry(entry.kind, entry.value);
+        found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
     }
 }
 
@@ -126,6 +129,7 @@ impl SeparatedValues {
 
     /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
     /// the order in which the groups were given them.
+    #[inline]
     pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
         if !self.separates(entry) {
             return None;
@@ -153,6 +157,7 @@ impl SeparatedValues {
     }
 
     /// The next entry of a hot key that stands before `entry` in the run; any, if there is none.
+    #[inline]
     pub(crate) fn hot_before(&mut self, entry: Option<&Entry<'_>>) -> Option<HotEntry> {
         self.entries.next_if(|hot| entry.is_none_or(|entry| hot.stands_before(entry)))
     }
@@ -185,6 +190,7 @@ impl<'e> Separator<'_, 'e> {
         self.next_id - 1
     }
 
+    #[inline]
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
         self.newest = self.newest.or(Some(entry));
         self.kept += 1;

@@ -140,17 +140,20 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             self.add_operand(entry, output);
             return Ok(());
         }
-        let filtered = match entry.kind {
-            EntryKind::Inline | EntryKind::ExpiringInline if !expired && !entry.repeat => {
-                self.filter(&entry)?
-            }
-            _ => None,
-        };
-        let entry = match &filtered {
-            Some((kind, value)) => Entry { kind: *kind, value, ..entry },
-            None => entry,
-        };
-        let deletes = expired || entry.kind == EntryKind::Delete;
+        if let EntryKind::Inline | EntryKind::ExpiringInline = entry.kind
+            && !expired
+            && !entry.repeat
+            && let Some((kind, value)) = self.filter(&entry)?
+        {
+            let filtered = Entry { kind, value: &value, ..entry };
+            return self.write(filtered, kind == EntryKind::Delete, output);
+        }
+        self.write(entry, expired || entry.kind == EntryKind::Delete, output)
+    }
+
+    /// Writes a version that stays, or holds it back if it `deletes` the key.
+    #[inline]
+    fn write(&mut self, entry: Entry<'_>, deletes: bool, output: &mut Output<'_>) -> Result<()> {
         if !self.operands.is_empty() && self.end_operands(&entry, deletes, output)? {
             return Ok(());
         }

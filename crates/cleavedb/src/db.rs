@@ -16,8 +16,6 @@ mod range_tombstone_tests;
 mod batch_tests;
 #[cfg(test)]
 mod range_work_tests;
-#[cfg(test)]
-mod operand_chain_tests;
 
 use std::ops::Deref;
 use std::path::Path;

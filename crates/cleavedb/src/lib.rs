@@ -77,6 +77,7 @@ mod range_work;
 mod dead_records;
 mod range_collection;
 mod reclaim;
+mod operand_chains;
 mod write;
 mod bulk_load;
 mod blobs;

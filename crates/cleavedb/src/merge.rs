@@ -41,10 +41,10 @@ pub trait MergeOperator: Send + Sync {
         None
     }
 
-    /// The value of `key` after `operands`, the oldest first, of which there is at least one; `None`
-    /// as for [`MergeOperator::apply`], which makes the same of them one by one. Worth code of its
-    /// own where that costs less: a read applies all at once. Default: neighbours are combined, as
-    /// far as they can be, and then applied.
+    /// The value of `key` after `operands`, the oldest first; there is at least one. `None` as for
+    /// [`MergeOperator::apply`], which makes the same of them one by one. Worth code of its own
+    /// where that costs less: a read applies all at once. Default: neighbours are combined, as far
+    /// as they can be, and then applied.
     fn apply_all(&self, key: &[u8], value: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let mut made: Option<Vec<u8>> = None;
         for operand in combined(self, key, operands) {

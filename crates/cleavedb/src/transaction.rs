@@ -19,16 +19,17 @@ use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
+use crate::dictionaries;
 use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
+use crate::snapshot::ReadPoint;
 use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
-use crate::{dictionaries, read};
 
 /// Reads and writes that take effect as one, or not at all.
 ///
@@ -460,24 +461,9 @@ impl KeyspaceTransaction<'_> {
         self.transaction.merge_into(&self.snapshot, key.as_ref(), operand)
     }
 
-    /// Puts the value of `key` as it is, if it has many operands for its length and does not expire.
-    /// Returns whether it did.
-    pub(crate) fn write_merged_anew(&mut self, key: &[u8]) -> Result<bool> {
-        let at = self.snapshot.at()?;
-        let engine = &self.transaction.watch.engine;
-        let encoded_key = EncodedKey::new(self.snapshot.keyspace_id(), key);
-        let Some((chain, len)) = read::merged::chain(engine, encoded_key.as_bytes(), at)? else {
-            return Ok(false);
-        };
-        if !chain.outweighs(len) {
-            return Ok(false);
-        }
-        let Some(value) = self.get(key)? else { return Ok(false) };
-        // That of a blob is longer than its record.
-        if !chain.outweighs(value.len()) {
-            return Ok(false);
-        }
-        self.put_living(key, &value, Lifetime::until(None)).map(|()| true)
+    /// The moment at which it reads.
+    pub(crate) fn read_point(&self) -> Result<ReadPoint> {
+        self.snapshot.at()
     }
 
     /// Removes `key` at the commit, if it exists.

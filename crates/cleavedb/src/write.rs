@@ -23,10 +23,11 @@ use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
 use crate::range_deletes::RangeDeletes;
-use crate::read::merged;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
-use crate::{events, log_files, log_retention, memtables, pressure, reclaim, scheduler};
+use crate::{
+    events, log_files, log_retention, memtables, operand_chains, pressure, reclaim, scheduler,
+};
 
 /// What a commit depends on, besides its operations.
 #[derive(Clone, Copy, Default)]
@@ -58,7 +59,7 @@ pub(crate) fn write_changes<'a>(
                 engine.merges.operators().check_stored(stored)?;
                 let encoded_key = EncodedKey::new(keyspace.id, key);
                 let encoded_key = encoded_key.as_bytes();
-                merged::note_long(engine, encoded_key, hash64(encoded_key, 0));
+                operand_chains::note_long(engine, encoded_key, hash64(encoded_key, 0));
             }
         }
     }

@@ -7,7 +7,9 @@ use super::Db;
 use crate::catalog::KeyspaceRef;
 use crate::engine::Engine;
 use crate::merge::OPERANDS_COUNTED;
+use crate::operand_chains::chain_in_memory;
 use crate::read::merged;
+use crate::time::Lifetime;
 
 impl Db {
     /// Puts the values of keys that were noted because they have many operands: a fair part of them
@@ -29,20 +31,35 @@ impl Db {
             return Ok(());
         }
         let hash = hash64(encoded_key, 0);
-        let chain = merged::chain_in_memory(engine, encoded_key, hash);
+        let chain = chain_in_memory(engine, encoded_key, hash);
         engine.merges.long_chains.failed(hash, visible, chain);
         // The operand itself is written; the next write meets what is wrong, and reports it.
         let is_passing = |e: &Error| e.kind() != ErrorKind::Closed;
         done.map(drop).or_else(|e| if is_passing(&e) { Ok(()) } else { Err(e) })
     }
 
-    /// Puts the value of a tree key of any keyspace, unless it changes meanwhile, or is too long for
-    /// its operands. Returns whether it did.
+    /// Puts the value of a tree key of any keyspace, unless it changes meanwhile, expires, or is
+    /// too long for its operands. Returns whether it did.
     fn write_anew(&self, engine: &Engine, encoded_key: &[u8]) -> Result<bool> {
         let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(false) };
         let mut transaction = self.transaction()?;
-        let written = transaction.keyspace(&KeyspaceRef(keyspace)).write_merged_anew(key)?;
+        let mut within = transaction.keyspace(&KeyspaceRef(keyspace));
+        let Some((chain, len)) = merged::chain(engine, encoded_key, within.read_point()?)? else {
+            return Ok(false);
+        };
+        if !chain.outweighs(len) {
+            return Ok(false);
+        }
+        let Some(value) = within.get(key)? else { return Ok(false) };
+        // That of a blob is longer than its record.
+        if !chain.outweighs(value.len()) {
+            return Ok(false);
+        }
+        within.put_living(key, &value, Lifetime::until(None))?;
         transaction.commit()?;
-        Ok(written)
+        Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests;

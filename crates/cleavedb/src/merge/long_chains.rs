@@ -18,7 +18,7 @@ const OPERAND_BYTES_MAX: usize = 1024;
 /// What an operand costs a reader beside its bytes, in bytes of a value that it could copy.
 const OPERAND_COST: usize = 128;
 
-/// Of so many operands that are written, the writer of one counts those that its key has.
+/// Of this number of operands that are written, the writer of one counts those that its key has.
 pub(crate) const OPERANDS_COUNTED: usize = 8;
 
 /// A multiplier that spreads numbers which follow each other (2^64 divided by the golden ratio).
@@ -48,8 +48,8 @@ impl ChainLength {
         self.operands > OPERANDS_MAX || self.bytes > OPERAND_BYTES_MAX
     }
 
-    /// Whether a value of `len` bytes is to be written anew: not if it is so much longer than the
-    /// operands that reads gain less than the write costs.
+    /// Whether a value of `len` bytes is to be written anew: not if it is much longer than the
+    /// operands, since then reads gain less than the write costs.
     pub(crate) fn outweighs(self, len: usize) -> bool {
         self.is_long() && len / 4 <= self.bytes + OPERAND_COST * self.operands
     }

@@ -75,7 +75,7 @@ pub(super) fn get(
 }
 
 /// The operands of a tree key at `snapshot` and the length of the value below them, nearly; `None`
-/// if that value expires, since nobody knows what becomes of them then.
+/// if that value expires, since what becomes of them then is not known.
 pub(crate) fn chain(
     engine: &Engine,
     encoded_key: &[u8],
@@ -92,28 +92,6 @@ pub(crate) fn chain(
             Answer::Absent | Answer::Operand | Answer::Hot => Some((length, 0)),
         }))
     })
-}
-
-/// Notes a tree key into which a merge is about to be committed, if it has many operands already
-/// and this is one of the merges that count them.
-#[inline]
-pub(crate) fn note_long(engine: &Engine, encoded_key: &[u8], hash: u64) {
-    let chains = &engine.merges.long_chains;
-    if chains.is_counted(hash, engine.commit.visible())
-        && chain_in_memory(engine, encoded_key, hash).is_long()
-    {
-        chains.add(encoded_key);
-    }
-}
-
-/// The newest operands of a tree key, as far as they lie in MemTables.
-pub(crate) fn chain_in_memory(engine: &Engine, encoded_key: &[u8], hash: u64) -> ChainLength {
-    let (state, visible) = engine.state.look(|| engine.commit.visible());
-    let memtables = state.memtables.iter();
-    let versions = memtables.flat_map(|slot| slot.table.versions(encoded_key, hash, visible));
-    let mut length = ChainLength::default();
-    versions.take_while(|hit| hit.kind == EntryKind::Operand).for_each(|hit| length.add(hit.value));
-    length
 }
 
 /// What `read` makes of the versions of a key at or below `snapshot`, or as of now, and of the read

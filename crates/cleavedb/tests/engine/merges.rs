@@ -121,7 +121,7 @@ fn flushes_and_compactions_make_one_of_many_operands() {
     for setup in Setup::designs() {
         let db = open(&setup);
         for round in 1..=3 {
-            // Not so many that a merge would write the value anew.
+            // A merge would write the value anew above more.
             for _ in 0..8 {
                 db.merge("count", &Operand::add(1)).unwrap();
                 db.merge("list", &append("x")).unwrap();

@@ -8,8 +8,7 @@ use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::options::Durability;
-use crate::read::merged;
-use crate::write;
+use crate::{operand_chains, write};
 
 impl Keyspace {
     /// Changes the value of `key` by `operand`, with the database's default durability.
@@ -64,7 +63,7 @@ impl Keyspace {
         }
         engine.merges.operators().check_stored(&stored)?;
         let op = EncodedOp::of_operand(key, &stored, self.entry().id);
-        merged::note_long(engine, op.encoded_key.as_bytes(), op.hash);
+        operand_chains::note_long(engine, op.encoded_key.as_bytes(), op.hash);
         let bytes = (key.len() + stored.len()) as u64;
         write::write(engine, &[op], bytes, durability, self.terms())?;
         self.database().shorten_chains(engine, 1)

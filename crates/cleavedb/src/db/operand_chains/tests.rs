@@ -1,4 +1,4 @@
-//! Chains of operands stay short although nobody reads or flushes, by every way to keep values.
+//! Chains of operands stay short without reads and flushes, by every way to keep values.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::{EncodedKey, KeyspaceId};
 use cleavedb_storage_sim::Sim;
 
-use super::Db;
 use crate::batch::WriteBatch;
+use crate::db::Db;
 use crate::merge::Operand;
+use crate::operand_chains::chain_in_memory;
 use crate::options::{Background, Options, Preset};
-use crate::read::merged;
 
 const COUNTERS: u64 = 5;
 
@@ -27,11 +27,11 @@ fn operands(db: &Db, key: &str) -> usize {
     let encoded_key = EncodedKey::new(KeyspaceId(0), key.as_bytes());
     let encoded_key = encoded_key.as_bytes();
     let engine = db.open_engine().unwrap();
-    merged::chain_in_memory(engine, encoded_key, hash64(encoded_key, 0)).operands
+    chain_in_memory(engine, encoded_key, hash64(encoded_key, 0)).operands
 }
 
 #[test]
-fn a_counter_that_nobody_reads_has_few_operands() {
+fn a_counter_that_is_never_read_has_few_operands() {
     for preset in Preset::ALL {
         let db = open(preset);
         let name = |number: u64| format!("counter {}", number % COUNTERS);

@@ -79,6 +79,7 @@ pub(crate) fn build(
     let pacer = pacer(&options, &full);
     let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {
+        memtable_limits: options.memtable_limits(),
         storage,
         database_id,
         time: Time::new(options.time.clone()),

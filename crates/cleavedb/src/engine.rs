@@ -40,7 +40,7 @@ use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest, ManifestMark};
 use crate::merge::Merges;
 use crate::metrics::{Counters, StallCause};
-use crate::options::Options;
+use crate::options::{MemTableLimits, Options};
 use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::retained_log::RetainedLog;
@@ -61,6 +61,8 @@ pub(crate) struct Primary {
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
+    /// Those of the options, which each write asks for.
+    pub(crate) memtable_limits: MemTableLimits,
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
     pub(crate) time: Time,

@@ -29,6 +29,7 @@ use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
 
 pub(crate) use log::LogPolicy;
+pub(crate) use memory::MemTableLimits;
 pub use presets::Preset;
 
 use memory::MEMORY;

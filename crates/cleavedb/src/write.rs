@@ -293,13 +293,10 @@ fn is_stopped_by_limit(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
 
 fn memtable_full(engine: &Engine, append: &Append) -> bool {
     let covered = append.appender.next() - append.memtable.start;
-    let log_bytes_per_memtable_max = engine
-        .options
-        .log_bytes_per_memtable_max()
-        .min(engine.throttle.log_bytes_per_memtable_max());
+    let limits = &engine.memtable_limits;
+    let log_bytes = limits.log_bytes.min(engine.throttle.log_bytes_per_memtable_max());
     !append.memtable.table.is_empty()
-        && (append.memtable.table.memory() >= engine.options.memtable()
-            || covered >= log_bytes_per_memtable_max)
+        && (append.memtable.table.memory() >= limits.memory || covered >= log_bytes)
 }
 
 /// Reserves log space for `len` bytes. On a full disk deletes get some from the reserve.

@@ -41,6 +41,13 @@ const WINDOW_MAX: usize = 1 << 30;
 /// Values of this length, in bytes, may be made of operands where shorter ones are separated.
 const MERGED_VALUE: usize = 1024;
 
+/// What a MemTable may take until it is full, in bytes.
+pub(crate) struct MemTableLimits {
+    pub(crate) memory: usize,
+    /// Of the log that it covers.
+    pub(crate) log_bytes: u64,
+}
+
 impl Options {
     /// Memory that derived sizes are parts of, in bytes: what a record cache leaves.
     pub(super) fn divided_memory(&self) -> usize {
@@ -51,6 +58,12 @@ impl Options {
     pub fn memtable(&self) -> usize {
         let part = self.log().memtable_part();
         self.memtable_bytes.unwrap_or(self.divided_memory() / part)
+    }
+
+    /// What one MemTable may take.
+    pub(crate) fn memtable_limits(&self) -> MemTableLimits {
+        let log_bytes = self.log_bytes_per_memtable_max();
+        MemTableLimits { memory: self.memtable(), log_bytes }
     }
 
     /// Memory of the block cache, in bytes; 0 if it is shared ([`Options::resources`]).

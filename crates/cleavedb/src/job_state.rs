@@ -81,6 +81,8 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
+    /// Collections that have begun since the open.
+    pub(crate) collections_begun: u64,
     /// While a collection runs: of what it writes, range tombstones up to this number cover
     /// nothing.
     pub(crate) collection_applies: Option<SeqNo>,

@@ -61,13 +61,8 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
         log_retention::check_given_up(engine, upto)?;
     }
     maintenance::flush_and_leave_log(engine)?;
-    // A collection that began before the flush may not know what was deleted. Later ones have
-    // another epoch, if anything was flushed since.
-    let pinned = || engine.jobs.lock().constraints.pinned_above;
-    let (mut looks, begun) = (0, pinned());
-    while begun.is_some() && pinned() == begun {
-        wait_for_jobs(engine, &mut looks)?;
-    }
+    // One that began before the flush may not know what was deleted.
+    wait_for_collection(engine)?;
     ranges.iter().try_for_each(|bounds| clean(engine, bounds, upto))?;
     if !planted(Bug::WindowKept) {
         engine.commit.wipe_window(&*engine.storage)?;
@@ -83,6 +78,11 @@ fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     for _ in 0..PASSES_MAX {
         evacuate(engine, bounds)?;
         compact_range(engine, bounds, upto)?;
+        // One that began before the end of that follows the index as it was: it moves what has
+        // expired since, and may write an entry for it.
+        if wait_for_collection(engine)? {
+            compact_range(engine, bounds, upto)?;
+        }
         let wanted = dead_records::in_value_files(engine, bounds)?;
         let none = wanted.is_empty();
         while_wanted(engine, &wanted, || collect(engine, &wanted))?;
@@ -93,6 +93,19 @@ fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     }
     let what = "deleted values stay in the hot store, since other writes move them; call again";
     Err(Error::new(ErrorKind::Held, what))
+}
+
+/// Waits for the end of the collection that is under way; returns whether there was one.
+fn wait_for_collection(engine: &Engine) -> Result<bool> {
+    let under_way = || {
+        let jobs = engine.jobs.lock();
+        jobs.constraints.pinned_above.is_some().then_some(jobs.collections_begun)
+    };
+    let (mut looks, begun) = (0, under_way());
+    while begun.is_some() && under_way() == begun {
+        wait_for_jobs(engine, &mut looks)?;
+    }
+    Ok(begun.is_some())
 }
 
 /// Fails if a reader may see what was there before `upto`.

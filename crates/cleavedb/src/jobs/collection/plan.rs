@@ -86,6 +86,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         .filter(|_| points.snapshots.is_empty())
         .filter(|_| table.has_all_entries());
     jobs.constraints.pinned_above = Some(pinned_above(&target, live));
+    jobs.collections_begun += 1;
     jobs.collection_applies = Some(points.tombstones_applied());
     if let Target::File(victim, _) = target {
         engine.jobs.set_victim(victim);

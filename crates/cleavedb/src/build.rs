@@ -94,6 +94,7 @@ pub(crate) fn build(
         tables,
         records: record_cache(&options),
         obsolete_files,
+        punching: Mutex::new(()),
         hot,
         jobs,
         throttle: Throttle::default(),

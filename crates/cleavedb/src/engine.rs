@@ -81,6 +81,9 @@ pub(crate) struct Engine {
     /// Values that users have read; jobs and checks read the files themselves.
     pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
+    /// Held while a hole is punched, and while a file that may have holes is removed: without its
+    /// name here the file of a copy would seem to be ours alone. A leaf lock.
+    pub(crate) punching: Mutex<()>,
     /// Where the layout has a hot store.
     pub(crate) hot: Option<Arc<HotStore>>,
     pub(crate) jobs: Jobs,

@@ -95,6 +95,7 @@ pub(crate) fn with_written(
 
 /// Punches a range. If that fails, its space is freed when the file is removed.
 pub(crate) fn punch(engine: &Engine, hole: Hole) {
+    let _name_stays = engine.punching.lock();
     if let Ok(file) = engine.storage.open(&hole.name, Mode::ReadWrite, Access::Random)
         && file.punch(hole.offset, hole.len).is_ok()
     {

@@ -93,7 +93,7 @@ impl Keyspace {
     }
 
     /// The engine; fails if the database is closed, or if the keyspace was dropped.
-    pub(super) fn open_engine(&self) -> Result<&Engine> {
+    pub(crate) fn open_engine(&self) -> Result<&Engine> {
         self.inner.engine.gate.check_open()?;
         self.entry().check()?;
         Ok(&self.inner.engine)

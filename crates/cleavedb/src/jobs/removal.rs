@@ -57,6 +57,7 @@ fn remove_next(
         engine,
         || take(&engine.obsolete_files),
         |name| {
+            let _not_punched = name.kind().has_extents().then(|| engine.punching.lock());
             // A file that cannot be removed now is an orphan, which the next open removes.
             if engine.storage.remove(&name, pace).is_ok() {
                 engine.counters.files_removed.add(1);
@@ -105,3 +106,6 @@ fn give_back_taken<T>(
     engine.jobs.progress.notify_all();
     true
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,12 +68,11 @@ pub(crate) fn build(
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let memtable = recovered.memtable.unwrap_or_else(new);
-    let (primary, earlier) = beside.map(|beside| (beside.primary, beside.earlier)).unzip();
-    let earlier = earlier.flatten();
+    let (primary, earlier) = beside.map_or((None, None), |it| (Some(it.primary), it.earlier));
     let (catalog, snapshots) = shared(earlier, &options);
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
-    let state = state_of(&memtable, &live);
+    let state = ReadStates::new(state_of(&memtable, &live));
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
     let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
@@ -86,7 +85,7 @@ pub(crate) fn build(
         merges: Merges::new(&options.merge_operators, options.merged_value_max()),
         catalog,
         commit,
-        state: ReadStates::new(state),
+        state,
         manifest: Mutex::new(manifest),
         primary,
         snapshots,

@@ -16,8 +16,8 @@ impl Keyspace {
     /// The change is written without a read, as a put is, and never conflicts with another: of
     /// counters that many threads count up, nothing is lost. Reads apply it, and so do flushes and
     /// compactions, which make one of many. Of a key that has many operands a merge puts the value,
-    /// as a write of its own ([`crate::Db::changes`] tells it). A merge into a key that is not there
-    /// begins with no value.
+    /// as a write of its own ([`crate::Db::changes`] tells it). A merge into a key that is not
+    /// there begins with no value.
     ///
     /// An operand, with the name of its operator, has at most 64 KiB, and stays in the index until
     /// it meets the value. Operands do not expire: if the value that they change does

@@ -74,7 +74,6 @@ pub(crate) fn build(
     jobs.set_seq_limit(live.seq_limit);
     let state = ReadStates::new(state_of(&memtable, &live));
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let hot = hot_store(database_id, &options, &live, earlier);
     let pacer = pacer(&options, &full);
     let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {
@@ -94,7 +93,7 @@ pub(crate) fn build(
         records: record_cache(&options),
         obsolete_files,
         punching: Mutex::new(()),
-        hot,
+        hot: hot_store(database_id, &options, &live, earlier),
         jobs,
         throttle: Throttle::default(),
         limit,

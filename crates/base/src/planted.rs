@@ -321,6 +321,8 @@ pub enum Bug {
     LoadNumberedEarly,
     /// The names of a bulk load's files are not durable before an edit names them.
     LoadUnsynced,
+    /// A bulk load is published before its files are written.
+    LoadNotAwaited,
     /// Values of a bulk load that stay in the index leave no group tombstones.
     LoadWithoutStubs,
     /// Groups are divided while a bulk load writes to them.

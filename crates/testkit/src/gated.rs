@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, RemoveMode, Storage, StorageLayer};
+use cleavedb_storage::{
+    Access, File, FileKind, FileLayer, Mode, Name, RemoveMode, Storage, StorageLayer,
+};
 
 /// Interval at which a test polls a condition.
 const LOOK: Duration = Duration::from_millis(2);
@@ -18,6 +20,8 @@ pub enum Door {
     Create,
     /// Removals of files.
     Remove,
+    /// Syncs of files that were created by this storage.
+    Sync,
 }
 
 /// A closed door.
@@ -35,11 +39,17 @@ struct State {
     removed: Vec<RemoveMode>,
 }
 
+/// What calls pass.
+#[derive(Default)]
+struct Doors {
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
 /// A storage with a door.
 pub struct Gated {
     inner: Arc<dyn Storage>,
-    state: Mutex<State>,
-    opened: Condvar,
+    doors: Arc<Doors>,
 }
 
 /// Opens the door when it is dropped. Declare it after the database, whose close waits for the
@@ -48,36 +58,38 @@ pub struct Guard<'a>(&'a Gated);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.0.lock().shut = None;
-        self.0.opened.notify_all();
+        self.0.doors.lock().shut = None;
+        self.0.doors.opened.notify_all();
     }
 }
 
 impl Gated {
     /// `inner` with its door open.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
-        Self { inner, state: Mutex::default(), opened: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { inner, doors: Arc::default() }
     }
 
     /// Holds the next `most` calls on files of `kind` until the guard is dropped.
     #[must_use]
     pub fn hold(&self, door: Door, kind: FileKind, most: usize) -> Guard<'_> {
-        self.lock().shut = Some(Shut { door, kind, left: most });
+        self.doors.lock().shut = Some(Shut { door, kind, left: most });
         Guard(self)
     }
 
     /// Calls that wait at the door now.
     pub fn waiting(&self) -> usize {
-        self.lock().waiting
+        self.doors.lock().waiting
     }
 
     /// How files were removed since the last call, in order.
     pub fn removed(&self) -> Vec<RemoveMode> {
-        std::mem::take(&mut self.lock().removed)
+        std::mem::take(&mut self.doors.lock().removed)
+    }
+}
+
+impl Doors {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pass(&self, door: Door, name: &Name) {
@@ -100,16 +112,35 @@ impl StorageLayer for Gated {
     }
 
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
-        if mode == Mode::CreateNew {
-            self.pass(Door::Create, name);
+        if mode != Mode::CreateNew {
+            return self.inner.open(name, mode, access);
         }
-        self.inner.open(name, mode, access)
+        self.doors.pass(Door::Create, name);
+        let inner = self.inner.open(name, mode, access)?;
+        Ok(Arc::new(GatedFile { inner, name: *name, doors: self.doors.clone() }))
     }
 
     fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
-        self.pass(Door::Remove, name);
-        self.lock().removed.push(pace);
+        self.doors.pass(Door::Remove, name);
+        self.doors.lock().removed.push(pace);
         self.inner.remove(name, pace)
+    }
+}
+
+struct GatedFile {
+    inner: Arc<dyn File>,
+    name: Name,
+    doors: Arc<Doors>,
+}
+
+impl FileLayer for GatedFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.doors.pass(Door::Sync, &self.name);
+        self.inner.sync()
     }
 }
 

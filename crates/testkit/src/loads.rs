@@ -1,17 +1,29 @@
 //! Bulk loads, in all that a test can put around them.
 
-use cleavedb::{Db, Durability, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cleavedb::{Background, Db, Durability, Error};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
 
 use crate::disks::Disks;
+use crate::gated::{Door, Gated, eventually};
 use crate::generator::{Generator, Profile, value};
 use crate::op::{Op, Write};
 use crate::read::Checked;
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::setup::Setup;
 use crate::state::State;
 
 /// Operations of a run.
 const OPS: usize = 90;
+
+/// Time in which a thread surely gets to where it is expected, and time in which a mistake shows.
+const LIMIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_millis(50);
 
 /// A mix of operations in which one of ten is a load.
 pub fn profile(base: Profile) -> Profile {
@@ -81,4 +93,45 @@ pub fn beside_writes(setup: &Setup, seed: u64) -> Checked {
     session.verify()?;
     session.run(&Op::Kill)?;
     session.verify()
+}
+
+/// A load whose files of each kind, in turn, take long to be synced: it is published afterwards.
+pub fn waits_for_files(setup: &Setup) -> Checked {
+    let failed = |e: Error| e.to_string();
+    let mut setup = setup.clone();
+    setup.options.background = Background::Threads(1);
+    for kind in [FileKind::Table, FileKind::Segment, FileKind::Group] {
+        let door = Arc::new(Gated::new(Arc::new(Sim::new())));
+        let db = session::open(door.clone(), &setup).map_err(failed)?;
+        let mut load = db.bulk_load().map_err(failed)?;
+        (0..50u8).try_for_each(|key| load.put([key], [key; 700])).map_err(failed)?;
+        let ends = AtomicBool::new(false);
+        let published = || ends.load(Ordering::Acquire) || matches!(db.get([7]), Ok(Some(_)));
+        let (waits, ended) = thread::scope(|scope| {
+            // Declared first: the load begins when the door is shut.
+            let held = door.hold(Door::Sync, kind, 1);
+            let observer = scope.spawn(|| {
+                let held = held;
+                // A layout has values of one kind, or none.
+                eventually(LIMIT, || door.waiting() > 0 || ends.load(Ordering::Acquire));
+                let waits = door.waiting() > 0;
+                let ended = waits && eventually(WAIT, published);
+                drop(held);
+                (waits, ended)
+            });
+            let finished = load.finish();
+            ends.store(true, Ordering::Release);
+            finished.map_err(failed)?;
+            observer.join().map_err(|_| "the observer panicked".to_owned())
+        })?;
+        if ended {
+            return Err(format!("a load is published before a file is synced: {kind:?}"));
+        }
+        let value = db.get([7]).map_err(failed)?;
+        if value.is_none_or(|value| *value != [7; 700]) || (kind == FileKind::Table && !waits) {
+            return Err(format!("{kind:?}: a value is wrong, or no file was synced"));
+        }
+        db.close().map_err(failed)?;
+    }
+    Ok(())
 }

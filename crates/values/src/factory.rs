@@ -7,7 +7,7 @@ use cleavedb_storage::segment::SegmentWriter;
 use cleavedb_storage::{File, Name};
 
 /// Creates files for values.
-pub trait SegmentFactory: Sync {
+pub trait SegmentFactory: Send + Sync {
     /// A new, empty file with a durable number.
     fn create(&self) -> Result<(Name, Arc<dyn File>)>;
 
@@ -15,5 +15,11 @@ pub trait SegmentFactory: Sync {
     fn begin(&self, database_id: u64) -> Result<(Name, SegmentWriter)> {
         let (name, file) = self.create()?;
         Ok((name, SegmentWriter::create(name, database_id, file)?))
+    }
+}
+
+impl<F: SegmentFactory + ?Sized> SegmentFactory for &F {
+    fn create(&self) -> Result<(Name, Arc<dyn File>)> {
+        (**self).create()
     }
 }

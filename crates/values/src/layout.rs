@@ -111,6 +111,11 @@ impl ValueLayout {
         Self { log: LogRole::WriteAhead, groups: Some(groups) }
     }
 
+    /// Whether values of neighbouring keys go to different groups.
+    pub fn scatters(&self) -> bool {
+        self.groups.is_some_and(|groups| !groups.partition.keeps_order())
+    }
+
     /// Which group has a key, if there are groups.
     pub fn partition(&self) -> Option<Partition> {
         self.groups.map(|groups| groups.partition)

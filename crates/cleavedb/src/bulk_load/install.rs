@@ -63,7 +63,7 @@ impl Load {
         self.engine.jobs.lock().load.iter_mut().for_each(|load| load.finishing = true);
         self.write()?;
         let (mut output, _) = self.behind.wait()?;
-        output.tables.finish()?;
+        output.finish()?;
         self.report.tables = output.tables.tables.len() as u64;
         if self.report.entries == 0 {
             return Ok(self.report);
@@ -86,6 +86,7 @@ impl Load {
         // No commit can be made; flushes of nothing may go on.
         drop(append);
         output.write_stubs(self.unseparated)?;
+        output.finish()?;
         if !planted(Bug::LoadUnsynced) {
             engine.sync_dir()?;
         }

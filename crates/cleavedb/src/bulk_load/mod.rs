@@ -37,6 +37,13 @@ const SEQS_LEFT: SeqNo = 1 << 34;
 /// Of this many keys one is looked up in the filters, to estimate how many are there already.
 const SAMPLED: u64 = 64;
 
+/// Bytes of records that are collected before they are written, at least.
+const CHUNK_MIN: usize = 4 << 20;
+
+/// A chunk is as long as the load before it divided by this, up to a MemTable: with each chunk all
+/// extents of the load are gone through.
+const CHUNK_PART: u64 = 16;
+
 /// The result of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IngestReport {
@@ -87,10 +94,10 @@ impl Load {
             // Those that are under way do not know of the load.
             loaded::without_flushes(&engine, || Ok(()))?;
             wait_for_collection(&engine)?;
-            Ok(seq)
+            Ok((seq, Output::new(engine.clone(), seq)?))
         });
-        let seq = begun.inspect_err(|_| files::end(&engine, false))?;
-        let behind = Behind::new(Output::new(engine.clone(), seq));
+        let (seq, output) = begun.inspect_err(|_| files::end(&engine, false))?;
+        let behind = Behind::new(output);
         Ok(Self {
             engine,
             keyspace,
@@ -128,7 +135,19 @@ impl Load {
         self.report.entries += 1;
         self.report.bytes += op.len();
         self.chunk.add(&prepared, self.seq);
-        if self.chunk.memory() >= self.engine.options.memtable() { self.write() } else { Ok(()) }
+        if self.chunk.memory() >= self.chunk_bytes() { self.write() } else { Ok(()) }
+    }
+
+    /// Bytes of records after which they are written. The first chunks are short, so that a short
+    /// load, too, is written while it goes on. Where each group gets a part of each chunk, chunks
+    /// are as long as what a flush writes.
+    fn chunk_bytes(&self) -> usize {
+        let (options, most) = (&self.engine.options, self.engine.options.memtable());
+        if options.layout.scatters() {
+            return most;
+        }
+        let share = self.report.bytes / CHUNK_PART;
+        usize::try_from(share).unwrap_or(most).max(CHUNK_MIN).min(most)
     }
 
     /// Whether tables that own values may have the key.

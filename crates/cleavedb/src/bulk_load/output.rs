@@ -4,49 +4,94 @@ mod stubs;
 
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::Header;
-use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{Error, Expiry, Result, SeqNo, ValuePointer};
 use cleavedb_index::Entry;
-use cleavedb_storage::{Access, FileClass};
+use cleavedb_storage::FileClass;
 use cleavedb_values::SegmentSet;
 use cleavedb_values::collect::survivors::{NewSegment, SurvivorWriter};
+use cleavedb_values::groups::ExtentWriter;
 use cleavedb_values::groups::writer::Written;
 
 use super::chunk::Chunk;
-use super::files::{self, LoadedFiles};
+use super::files::{LoadedFiles, ValueFiles};
 use crate::engine::Engine;
 use crate::jobs::run_writer::RunWriter;
 use crate::jobs::separate::loaded;
 use crate::limit::Need;
-use crate::options::Background;
 use crate::pace::Pace;
 use crate::space::{budget, sizes};
 use crate::{value_files, write};
-
-/// Parts of a chunk that are written at once: one fills its buffer while the other one waits for
-/// the device.
-const PARTS: usize = 2;
 
 /// Files of a load, which no edit names yet.
 pub(super) struct Output {
     pub(super) engine: Arc<Engine>,
     /// The sequence number of all entries.
     pub(super) seq: SeqNo,
+    files: Arc<LoadedFiles>,
     pub(super) tables: RunWriter<Arc<Engine>>,
+    values: Values,
+    /// What has ended: everything after [`Output::finish`].
     pub(super) segments: Vec<NewSegment>,
     pub(super) groups: Written,
+}
+
+/// The writer of values that leave the index.
+enum Values {
+    Segments(SurvivorWriter<'static>),
+    Groups(Box<ExtentWriter<'static>>),
+}
+
+impl Values {
+    fn new(engine: &Engine, files: &Arc<LoadedFiles>) -> Self {
+        let files = |class| ValueFiles { files: files.clone(), class };
+        match engine.options.log().moves_to_groups() {
+            true => Self::Groups(Box::new(loaded::writer(engine, files(FileClass::Groups)))),
+            false => {
+                let (files, len) = (files(FileClass::Segments), engine.options.segment_bytes);
+                Self::Segments(SurvivorWriter::new(files, engine.database_id, len))
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Segments(writer) => writer.bytes(),
+            Self::Groups(writer) => writer.bytes(),
+        }
+    }
 }
 
 /// A record of a chunk: the entry that has its stored value, and its header.
 type Record<'c> = (Entry<'c>, Header);
 
 impl Output {
-    pub(super) fn new(engine: Arc<Engine>, seq: SeqNo) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, seq: SeqNo) -> Result<Self> {
+        let files = Arc::new(LoadedFiles::new(engine.clone())?);
+        let new_table = {
+            let files = files.clone();
+            move |_: &Engine, _| files.create(FileClass::Levels)
+        };
         // Range tombstones of the time before are older than all of it.
-        let tables = RunWriter::new(engine.clone(), seq - 1, Pace::Flush)
-            .into_files_of(|engine, _| files::create(engine, FileClass::Levels, Access::Direct));
-        Self { engine, seq, tables, segments: Vec::new(), groups: Written::default() }
+        let tables = RunWriter::new(engine.clone(), seq - 1, Pace::Flush).into_files_of(new_table);
+        let values = Values::new(&engine, &files);
+        let (segments, groups) = Default::default();
+        Ok(Self { engine, seq, files, tables, values, segments, groups })
+    }
+
+    /// Ends and syncs all files. More may be written, to new ones.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.end_files().map_err(|e| self.engine.with_volume(e))
+    }
+
+    fn end_files(&mut self) -> Result<()> {
+        self.tables.finish()?;
+        match std::mem::replace(&mut self.values, Values::new(&self.engine, &self.files)) {
+            Values::Segments(writer) => self.segments.extend(writer.finish()?),
+            Values::Groups(writer) => self.groups.add(writer.finish()?),
+        }
+        if planted(Bug::LoadNotAwaited) { Ok(()) } else { self.files.settle() }
     }
 
     /// Writes the records of `chunk`.
@@ -62,17 +107,16 @@ impl Output {
         if engine.full.is_short() {
             write::check_disk_now(engine)?;
         }
-        let written = self.write_records(chunk, segment_bytes);
+        if let Values::Segments(writer) = &mut self.values {
+            writer.cut_at(segment_bytes);
+        }
+        let written = self.files.check().and_then(|()| self.write_records(chunk));
         written.map_err(|e| self.engine.with_volume(e))
     }
 
-    fn write_records(&mut self, chunk: &Chunk, segment_bytes: u64) -> Result<()> {
+    fn write_records(&mut self, chunk: &Chunk) -> Result<()> {
         let separated = chunk.records().filter(|(_, header)| header.kind.is_separated());
-        let places = match self.engine.options.log().moves_to_groups() {
-            true => self.write_groups(separated)?,
-            false => self.write_segments(&separated.collect::<Vec<_>>(), segment_bytes)?,
-        };
-        let mut places = places.into_iter();
+        let mut places = self.write_values(separated)?.into_iter();
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
         for (entry, header) in chunk.records() {
             if !header.kind.is_separated() {
@@ -89,50 +133,23 @@ impl Output {
         Ok(())
     }
 
-    /// Writes values to new segments; returns their places.
-    fn write_segments(
-        &mut self,
-        records: &[Record<'_>],
-        segment_bytes: u64,
-    ) -> Result<Vec<ValuePointer>> {
-        let engine = &*self.engine;
-        let files = LoadedFiles { engine, class: FileClass::Segments };
-        let write = |part: &[Record<'_>]| {
-            let mut writer = SurvivorWriter::new(&files, engine.database_id, segment_bytes);
-            let places = part.iter().map(|(entry, header)| {
-                let (_, key) = loaded::split_tree_key(entry.key)?;
-                writer.append(header, key, entry.value)
-            });
-            let places = places.collect::<Result<Vec<_>>>()?;
-            Ok((places, writer.finish()?))
-        };
-        let parts = parts(records, segment_bytes);
-        // Without background threads one thread does all parts, so that tests can be replayed.
-        let done: Vec<Result<_>> = match engine.options.background {
-            Background::Manual => parts.into_iter().map(write).collect(),
-            Background::Threads(_) => side_by_side(&parts, write),
-        };
-        let mut places = Vec::with_capacity(records.len());
-        for part in done {
-            let (of_part, segments) = part?;
-            places.extend(of_part);
-            self.segments.extend(segments);
-        }
-        Ok(places)
-    }
-
-    /// Writes records to their groups; returns their places.
-    pub(super) fn write_groups<'r>(
+    /// Writes records that leave the index, or group tombstones; returns their places.
+    pub(super) fn write_values<'r>(
         &mut self,
         records: impl Iterator<Item = Record<'r>>,
     ) -> Result<Vec<ValuePointer>> {
-        let files = LoadedFiles { engine: &self.engine, class: FileClass::Groups };
-        let pending = &self.groups.extents;
-        let (mut written, places) = loaded::write_loaded(&self.engine, records, pending, &files)?;
-        // The filters of whole groups do not learn of these keys; those of extents are asked.
-        written.keys.clear();
-        self.groups.add(written);
-        Ok(places)
+        match &mut self.values {
+            Values::Groups(writer) => {
+                loaded::write_loaded(&self.engine, records, &self.groups.extents, writer)
+            }
+            Values::Segments(writer) => {
+                let place = |(entry, header): Record<'r>| {
+                    let (_, key) = loaded::split_tree_key(entry.key)?;
+                    writer.append(&header, key, entry.value)
+                };
+                records.map(place).collect()
+            }
+        }
     }
 
     /// The value files that were written, open for reads.
@@ -143,30 +160,9 @@ impl Output {
         value_files::with_written(&self.engine, &opened, &self.groups)
     }
 
-    /// Bytes of the files that are complete.
+    /// Bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
-        let segments: u64 = self.segments.iter().map(|segment| segment.len).sum();
-        self.tables.bytes() + segments + self.groups.bytes()
+        let ended: u64 = self.segments.iter().map(|segment| segment.len).sum();
+        self.tables.bytes() + ended + self.groups.bytes() + self.values.bytes()
     }
-}
-
-/// `records` in parts of about the same length, of half a segment each, at least.
-fn parts<'r, 'c>(records: &'r [Record<'c>], segment_bytes: u64) -> Vec<&'r [Record<'c>]> {
-    let len = |(_, header): &Record<'_>| header.record_len() as u64;
-    let bytes: u64 = records.iter().map(len).sum();
-    let part = (bytes / PARTS as u64).max(segment_bytes / 2);
-    let (mut parts, mut rest) = (Vec::new(), records);
-    while !rest.is_empty() {
-        let mut so_far = 0;
-        let count = rest.iter().take_while(|record| {
-            let begun = so_far;
-            so_far += len(record);
-            begun < part
-        });
-        let count = count.count();
-        let (first, others) = rest.split_at(count);
-        parts.push(first);
-        rest = others;
-    }
-    parts
 }

@@ -16,12 +16,12 @@ use crate::pace::Pace;
 use crate::space::sizes;
 
 /// Creates the file of a table.
-type NewTable = fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)>;
+type NewTable = dyn Fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send;
 
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<E> {
     engine: E,
-    new_table: NewTable,
+    new_table: Box<NewTable>,
     pace: Pace,
     /// See [`TableMeta::tombstones_applied`].
     tombstones_applied: SeqNo,
@@ -40,7 +40,9 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
         let table_bytes = sizes::compaction_options(&engine).table_end();
         Self {
             engine,
-            new_table: |engine, pace| engine.create_paced(FileClass::Level0, Access::Random, pace),
+            new_table: Box::new(|engine, pace| {
+                engine.create_paced(FileClass::Level0, Access::Random, pace)
+            }),
             pace,
             tombstones_applied,
             table_bytes,
@@ -53,8 +55,11 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
     }
 
     /// The same with files that `new_table` creates.
-    pub(crate) fn into_files_of(self, new_table: NewTable) -> Self {
-        Self { new_table, ..self }
+    pub(crate) fn into_files_of(
+        self,
+        new_table: impl Fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send + 'static,
+    ) -> Self {
+        Self { new_table: Box::new(new_table), ..self }
     }
 
     /// Ends tables at this length from now on, in bytes.

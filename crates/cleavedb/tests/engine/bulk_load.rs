@@ -11,7 +11,7 @@ use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, Sim};
 use cleavedb_testkit::check::check_files;
 use cleavedb_testkit::full::{FullStore, limited};
-use cleavedb_testkit::loads::{among_operations, beside_writes};
+use cleavedb_testkit::loads::{among_operations, beside_writes, waits_for_files};
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::{Churn, Disks, Setup};
@@ -33,6 +33,13 @@ fn writes_during_a_load_are_older_than_it() {
             beside_writes(setup, seed)
                 .unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
         }
+    }
+}
+
+#[test]
+fn a_load_is_published_when_its_files_are_durable() {
+    for setup in &Setup::designs() {
+        waits_for_files(setup).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
     }
 }
 

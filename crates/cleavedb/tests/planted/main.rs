@@ -471,6 +471,11 @@ fn model_with_loads(seed: u64) -> Result<(), String> {
     loads::beside_writes(setup, seed)
 }
 
+/// Bulk loads whose files are synced late.
+fn loads_wait_for_files(seed: u64) -> Result<(), String> {
+    loads::waits_for_files(&design(seed))
+}
+
 /// Crashes of bulk loads.
 fn crash_with_loads(seed: u64) -> Result<(), String> {
     let profile = Profile { loads: 25, ..Profile::crash() };
@@ -670,6 +675,7 @@ caught! {
     a_load_without_group_tombstones: LoadWithoutStubs by model_with_loads;
     groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
     a_load_without_names: LoadUnsynced by crash_with_loads;
+    a_load_that_does_not_wait_for_its_files: LoadNotAwaited by loads_wait_for_files;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
     a_filtered_value_whose_entry_stays: FilteredEntryForgotten by model_with_filter;

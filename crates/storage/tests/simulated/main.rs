@@ -8,3 +8,4 @@ mod log;
 mod multi_dir;
 mod read_only;
 mod reserve;
+mod write_behind;

@@ -20,7 +20,7 @@ pub struct NewSegment {
 
 /// Appends to segments, which end at a given length.
 pub struct SurvivorWriter<'a> {
-    factory: &'a dyn SegmentFactory,
+    factory: Box<dyn SegmentFactory + 'a>,
     database_id: u64,
     segment_len: u64,
     open: Option<(Name, SegmentWriter)>,
@@ -30,9 +30,20 @@ pub struct SurvivorWriter<'a> {
 
 impl<'a> SurvivorWriter<'a> {
     /// A writer of segments of at most `segment_len` bytes, or of one longer record.
-    pub fn new(factory: &'a dyn SegmentFactory, database_id: u64, segment_len: u64) -> Self {
-        let written = Vec::new();
+    pub fn new(factory: impl SegmentFactory + 'a, database_id: u64, segment_len: u64) -> Self {
+        let (factory, written) = (Box::new(factory), Vec::new());
         Self { factory, database_id, segment_len, open: None, live: 0, written }
+    }
+
+    /// Ends segments at this length from now on, in bytes.
+    pub fn cut_at(&mut self, segment_len: u64) {
+        self.segment_len = segment_len;
+    }
+
+    /// Bytes of all segments, that of the open one included.
+    pub fn bytes(&self) -> u64 {
+        let ended: u64 = self.written.iter().map(|segment| segment.len).sum();
+        ended + self.open.as_ref().map_or(0, |(_, open)| open.len())
     }
 
     /// Appends a record with its payload checksum unchanged, and returns its place.

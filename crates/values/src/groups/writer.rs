@@ -59,7 +59,7 @@ impl Written {
 
 /// Writes extents front to back.
 pub struct ExtentWriter<'a> {
-    factory: &'a dyn SegmentFactory,
+    factory: Box<dyn SegmentFactory + 'a>,
     database_id: u64,
     file_len: u64,
     survivors: bool,
@@ -81,9 +81,9 @@ pub struct ExtentWriter<'a> {
 
 impl<'a> ExtentWriter<'a> {
     /// A writer of extents of a flush, with filters; files end at `file_len` bytes.
-    pub fn new(factory: &'a dyn SegmentFactory, database_id: u64, file_len: u64) -> Self {
+    pub fn new(factory: impl SegmentFactory + 'a, database_id: u64, file_len: u64) -> Self {
         Self {
-            factory,
+            factory: Box::new(factory),
             database_id,
             file_len,
             survivors: false,
@@ -146,6 +146,16 @@ impl<'a> ExtentWriter<'a> {
     pub fn of_hot_store(self, len: u64) -> Self {
         let listing = ListingBuilder::new(0);
         Self { filters: false, records_max: len, listing, survivors: true, ..self }
+    }
+
+    /// The extents that have ended.
+    pub fn extents(&self) -> &[Extent] {
+        &self.written.extents
+    }
+
+    /// Bytes of all files, that of the open one included.
+    pub fn bytes(&self) -> u64 {
+        self.written.bytes() + self.file.as_ref().map_or(0, |(_, file)| file.len())
     }
 
     /// Whether the open extent has as many bytes as it may.

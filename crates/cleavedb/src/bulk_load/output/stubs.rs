@@ -69,6 +69,6 @@ impl Output {
             Ok((Entry { key, seq, kind, repeat: false, value }, header))
         });
         let records = records.collect::<Result<Vec<_>>>()?;
-        self.write_groups(records.into_iter()).map(drop)
+        self.write_values(records.into_iter()).map(drop)
     }
 }

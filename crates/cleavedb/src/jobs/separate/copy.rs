@@ -7,7 +7,6 @@ use cleavedb_index::Entry;
 use cleavedb_storage::log::{BufferPin, LogBuffer};
 use cleavedb_storage::segment::is_far;
 use cleavedb_values::groups::ExtentWriter;
-use cleavedb_values::groups::writer::Written;
 use cleavedb_values::{GroupId, SegmentSet};
 
 use super::pending::{PendingRecord, ValueSource};
@@ -34,8 +33,8 @@ impl FlushShard<'_> {
     pub(super) fn write(
         &self,
         order: &[u32],
-        mut writer: ExtentWriter<'_>,
-    ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
+        writer: &mut ExtentWriter<'_>,
+    ) -> Result<Vec<(u32, ValuePointer)>> {
         let mut places = Vec::with_capacity(order.len());
         let mut held = None;
         for (turn, at) in order.iter().enumerate() {
@@ -49,7 +48,7 @@ impl FlushShard<'_> {
                 ValueSource::Log(pointer, chunk) => (*pointer, chunk),
                 ValueSource::Stub(kind) => {
                     held = None;
-                    write_stub(entry, *kind, group, &mut writer)?;
+                    write_stub(entry, *kind, group, writer)?;
                     continue;
                 }
                 ValueSource::Loaded(header) => {
@@ -67,13 +66,12 @@ impl FlushShard<'_> {
                 continue;
             }
             let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
-                Some(bytes) => self.copy(item, pointer, bytes, group, &mut writer),
-                None => self.copy_alone(item, pointer, group, &mut writer, &mut held),
+                Some(bytes) => self.copy(item, pointer, bytes, group, writer),
+                None => self.copy_alone(item, pointer, group, writer, &mut held),
             };
             places.push((*id, place?));
         }
-        drop(held);
-        Ok((writer.finish()?, places))
+        Ok(places)
     }
 
     /// Copies a record from the log to its group; its payload checksum stays the same.

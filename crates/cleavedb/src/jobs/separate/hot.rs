@@ -404,8 +404,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         places: &Places,
     ) -> Result<(HotFlushed, Vec<HotEntry>)> {
         let engine = self.engine;
-        let writer = ExtentWriter::new(files, engine.database_id, FILE_LEN);
-        let writer = writer.of_hot_store(SEGMENT_MAX);
+        let mut writer =
+            ExtentWriter::new(files, engine.database_id, FILE_LEN).of_hot_store(SEGMENT_MAX);
         let buffer = engine.commit.log.buffer();
         let is_old = |pointer: &ValuePointer| {
             log.get(pointer.file).is_some_and(|file| file.name().kind().is_data())
@@ -414,7 +414,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let group_of = |_: u32| GroupId::HOT;
         let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
         let order: Vec<u32> = (0..self.items.len() as u32).collect();
-        let (written, moved) = shard.write(&order, writer)?;
+        let moved = shard.write(&order, &mut writer)?;
+        let written = writer.finish()?;
         let mut builders: Vec<HotSegmentBuilder> =
             written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
         let mut segment = 0;

@@ -10,28 +10,36 @@ use std::time::Duration;
 use cleavedb_base::record::Header;
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_index::Entry;
-use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, sizing};
+use cleavedb_values::groups::{Extent, ExtentWriter, sizing};
 use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
+use super::copy::FlushShard;
 pub(crate) use super::copy::split_tree_key;
 pub(crate) use super::groups_now;
 use super::pending::{PendingRecord, ValueSource};
-use super::{begun, write_items};
+use super::{InGroups, begun, extents_of};
 use crate::engine::Engine;
 use crate::manifest::Edit;
 
 /// Interval at which a load that waits for the end of a flush looks again.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Writes `records`, which are in the order of keys, to new files of `files`; `pending` are the
-/// extents that the load has written before. Returns the places of the records.
+/// A writer of the values of a load, to new files of `files`.
+pub(crate) fn writer(
+    engine: &Engine,
+    files: impl SegmentFactory + 'static,
+) -> ExtentWriter<'static> {
+    extents_of(engine, &groups_now(engine).1, files)
+}
+
+/// Writes `records`, which are in the order of keys, by the `writer` of the values of the load;
+/// `ended` are its extents in files that have ended. Returns the places of the records.
 pub(crate) fn write_loaded<'r>(
     engine: &Engine,
     records: impl Iterator<Item = (Entry<'r>, Header)>,
-    pending: &[Extent],
-    files: &dyn SegmentFactory,
-) -> Result<(Written, Vec<ValuePointer>)> {
+    ended: &[Extent],
+    writer: &mut ExtentWriter<'_>,
+) -> Result<Vec<ValuePointer>> {
     let item = |(id, (entry, header)): (u32, (Entry<'r>, Header))| {
         let seq = entry.seq;
         PendingRecord { entry, source: ValueSource::Loaded(header), id, seq }
@@ -40,19 +48,25 @@ pub(crate) fn write_loaded<'r>(
     if items.is_empty() {
         return Ok(Default::default());
     }
-    let table = begin_groups(engine, &items, pending)?;
-    let log = SegmentSet::default();
+    let table = begin_groups(engine, &items, [ended, writer.extents()])?;
+    let InGroups { groups, ordinals, order } = InGroups::of(&items, &table)?;
+    let group_of = |at: u32| groups.group(ordinals[at as usize]);
+    let (log, buffer) = (&SegmentSet::default(), engine.commit.log.buffer());
+    let shard = FlushShard { items: &items, group_of: &group_of, log, buffer };
     let mut places = vec![None; items.len()];
-    let written = write_items(engine, &log, &table, items, files, &mut places)?;
-    let places = places.into_iter().map(|place| place.ok_or_else(lost));
-    Ok((written, places.collect::<Result<_>>()?))
+    for (id, place) in shard.write(&order, writer)? {
+        places[id as usize] = Some(place);
+    }
+    // Whether the next records need new groups depends on what these have got.
+    writer.end_extent()?;
+    places.into_iter().map(|place| place.ok_or_else(lost)).collect()
 }
 
 /// Begins the groups that `items` need. Returns all groups, with the `pending` extents.
 fn begin_groups(
     engine: &Engine,
     items: &[PendingRecord<'_>],
-    pending: &[Extent],
+    pending: [&[Extent]; 2],
 ) -> Result<GroupTable> {
     let (_, live) = groups_now(engine);
     let table = with_extents(&live, pending)?;
@@ -63,8 +77,9 @@ fn begin_groups(
 }
 
 /// `table` with the `pending` extents.
-fn with_extents(table: &GroupTable, pending: &[Extent]) -> Result<GroupTable> {
-    let pending: Vec<GroupEdit> = pending.iter().cloned().map(GroupEdit::Add).collect();
+fn with_extents(table: &GroupTable, pending: [&[Extent]; 2]) -> Result<GroupTable> {
+    let pending: Vec<GroupEdit> =
+        pending.into_iter().flatten().cloned().map(GroupEdit::Add).collect();
     sizing::after(table, &pending)
 }
 
@@ -87,7 +102,7 @@ pub(crate) fn without_flushes<T>(engine: &Engine, work: impl FnOnce() -> Result<
 fn begin_groups_now(
     engine: &Engine,
     items: &[PendingRecord<'_>],
-    pending: &[Extent],
+    pending: [&[Extent]; 2],
 ) -> Result<GroupTable> {
     let mut manifest = engine.manifest.lock();
     let table = with_extents(&manifest.live().groups, pending)?;

@@ -301,6 +301,43 @@ fn parts<'o>(
     parts
 }
 
+/// Items in the order of their groups.
+struct InGroups<'t> {
+    groups: GroupCursor<'t>,
+    /// The ordinals of the groups of items.
+    ordinals: Vec<u32>,
+    /// Positions of items, group by group.
+    order: Vec<u32>,
+}
+
+impl<'t> InGroups<'t> {
+    fn of(items: &[PendingRecord<'_>], table: &'t GroupTable) -> Result<Self> {
+        let mut groups = GroupCursor::new(table);
+        let ordinals = items.iter().enumerate().map(|(at, item)| {
+            if let Some(later) = items.get(at + AHEAD) {
+                prefetch_bytes(later.entry.key);
+            }
+            groups.ordinal(item.entry.key).ok_or_else(no_group)
+        });
+        let ordinals = ordinals.collect::<Result<Vec<u32>>>()?;
+        let order = by_ordinal(&ordinals, groups.count());
+        Ok(Self { groups, ordinals, order })
+    }
+}
+
+/// A writer of extents of groups of `table` to new files of `files`.
+fn extents_of<'f>(
+    engine: &Engine,
+    table: &GroupTable,
+    files: impl SegmentFactory + 'f,
+) -> ExtentWriter<'f> {
+    let file_len =
+        engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+    ExtentWriter::new(files, engine.database_id, file_len)
+        .of_groups(table)
+        .key_blocks_from(engine.options.groups.key_block_record_bytes)
+}
+
 /// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
 /// what it has for the hot store to new files of `hot_files`.
 pub(crate) fn write_groups(
@@ -409,24 +446,8 @@ fn write_items(
     files: &dyn SegmentFactory,
     places: &mut Places,
 ) -> Result<Written> {
-    let mut groups = GroupCursor::new(table);
-    let ordinals = items.iter().enumerate().map(|(at, item)| {
-        if let Some(later) = items.get(at + AHEAD) {
-            prefetch_bytes(later.entry.key);
-        }
-        groups.ordinal(item.entry.key).ok_or_else(no_group)
-    });
-    let ordinals = ordinals.collect::<Result<Vec<u32>>>()?;
-    let order = by_ordinal(&ordinals, groups.count());
-    let file_len =
-        engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+    let InGroups { groups, ordinals, order } = InGroups::of(&items, table)?;
     let keeps_keys = engine.group_filters.lock().are_used();
-    let writer = || {
-        ExtentWriter::new(files, engine.database_id, file_len)
-            .of_groups(table)
-            .key_blocks_from(engine.options.groups.key_block_record_bytes)
-            .keeping_keys(keeps_keys)
-    };
     // The log has the records in the order of their commits, so they are read in chunks of many.
     prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
     let buffer = engine.commit.log.buffer();
@@ -435,7 +456,11 @@ fn write_items(
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
     let bytes = items.iter().map(PendingRecord::len).sum();
     let divided = |most| parts(&order, &items, &ordinals, (bytes, part_min, most));
-    let write = |order| part.write(order, writer());
+    let write = |order: &[u32]| {
+        let mut writer = extents_of(engine, table, files).keeping_keys(keeps_keys);
+        let places = part.write(order, &mut writer)?;
+        Ok((writer.finish()?, places))
+    };
     // Without background threads, in which tests step through jobs, one thread does all parts.
     let done: Vec<Result<_>> = match engine.options.background {
         Background::Manual => divided(PARTS).into_iter().map(write).collect(),

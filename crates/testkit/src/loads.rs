@@ -108,7 +108,6 @@ pub fn waits_for_files(setup: &Setup) -> Checked {
         let ends = AtomicBool::new(false);
         let published = || ends.load(Ordering::Acquire) || matches!(db.get([7]), Ok(Some(_)));
         let (waits, ended) = thread::scope(|scope| {
-            // Declared first: the load begins when the door is shut.
             let held = door.hold(Door::Sync, kind, 1);
             let observer = scope.spawn(|| {
                 let held = held;

@@ -3,9 +3,12 @@
 //!
 //! All entries have one sequence number. It is chosen at the beginning, far above those in use, so
 //! that records and tables need not be rewritten; the numbers of commits stay below it until the
-//! load is published, and go on above it ([`install`]). Records wait in memory, a MemTable's worth,
-//! and go where flushes and collections would put them in the end: values to groups or segments,
-//! entries to tables.
+//! load is published, and go on above it ([`install`]). Records wait in memory, at most a
+//! MemTable's worth, and go where flushes and collections would put them in the end: values to
+//! groups or segments, entries to tables.
+//!
+//! The caller collects a chunk, a thread makes the bytes of files from the chunk before
+//! ([`behind`]), and two more write and sync these files ([`files`]).
 
 mod chunk;
 mod files;

@@ -4,6 +4,8 @@
 //! user key. Entries are ordered by tree key ascending, then sequence number descending, so the
 //! newest version of a key comes first.
 
+use smallvec::SmallVec;
+
 use crate::limits::KEYSPACE_PREFIX_LEN;
 
 /// Number of one operation in commit order; 56 bits, never reused (invariant 5).
@@ -113,6 +115,9 @@ impl EncodedKey {
         if self.len <= Self::INLINE { &self.inline[..self.len] } else { &self.heap }
     }
 }
+
+/// A tree key that is kept: without a heap allocation of its own unless it is long.
+pub type KeptKey = SmallVec<[u8; 31]>;
 
 /// Splits a tree key into its keyspace and user key; `None` if it is too short to be one.
 #[inline]

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cleavedb_base::key::KeptKey;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
@@ -204,7 +205,7 @@ impl Commit {
     fn note(&self, first_seq: SeqNo, ops: &[EncodedOp<'_>]) {
         let written = |op: &'_ EncodedOp<'_>| match op.range {
             Some((begin, end)) => Written::Range(begin.into(), end.into()),
-            None => Written::Key(op.encoded_key.as_bytes().into()),
+            None => Written::Key(KeptKey::from_slice(op.encoded_key.as_bytes())),
         };
         self.recent_writes.note(first_seq, ops.iter().map(written));
     }
@@ -212,13 +213,13 @@ impl Commit {
     /// Has every commit that is not visible yet noted for a transaction. Returns the sequence
     /// number up to which everything is visible.
     pub(crate) fn watch(&self) -> SeqNo {
-        let append = self.append.lock();
-        // Mostly another transaction has had commits noted for some time. A wait for those under
-        // way would have each transaction wait for all that end beside it.
+        // Mostly another transaction has had commits noted for some time. Then this one waits
+        // neither for commits under way nor for the lock of those that begin.
         let visible = self.visible();
         if self.recent_writes.watch_too(visible) {
             return visible;
         }
+        let append = self.append.lock();
         let (seq, ticket) = (append.last_seq(), append.next_ticket.checked_sub(1));
         self.recent_writes.watch(seq);
         drop(append);

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cleavedb_base::key::KeptKey;
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 use cleavedb_index::{Entry, EntryIter};
 
@@ -44,7 +45,7 @@ impl PendingPut {
 }
 
 /// The writes of a transaction: values, or `None` for deletes, by tree key.
-pub(crate) type Writes = BTreeMap<Vec<u8>, Option<PendingPut>>;
+pub(crate) type Writes = BTreeMap<KeptKey, Option<PendingPut>>;
 
 /// Ranges of tree keys that a transaction has deleted, each from its first key to its second,
 /// excluded.
@@ -54,7 +55,7 @@ pub(crate) type Deleted = [(Vec<u8>, Vec<u8>)];
 /// entries they are versions of the transaction's snapshot, in front of those of the database.
 #[derive(Clone)]
 pub(crate) struct PendingWrites {
-    writes: Arc<[(Vec<u8>, Option<PendingPut>)]>,
+    writes: Arc<[(KeptKey, Option<PendingPut>)]>,
     seq: SeqNo,
     /// What it has deleted by ranges: that of the database is not seen, its own writes are.
     pub(crate) deleted: Ranges,
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn entries_are_found_in_the_order_of_the_index() {
-        let writes = ["b", "d"].map(|key| (key.as_bytes().to_vec(), None));
+        let writes = ["b", "d"].map(|key| (KeptKey::from_slice(key.as_bytes()), None));
         let mut iter = PendingWrites::new((&BTreeMap::from(writes), &[]), (b"", b"z"), 7);
         let mut found = |key: &[u8], seq, before| {
             let sought = if before { iter.seek_before(key, seq) } else { iter.seek(key, seq) };

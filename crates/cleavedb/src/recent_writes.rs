@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+use cleavedb_base::key::KeptKey;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,9 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// Memory of a noted write besides its key, in bytes.
 const WRITE_BYTES: usize = 32;
+
+/// Writes for which memory is kept while no transaction is open.
+const WRITES_KEPT: usize = 256;
 
 /// The keys of recent commits.
 #[derive(Default)]
@@ -43,7 +47,7 @@ struct Noted {
 #[derive(Debug)]
 pub(crate) enum Written {
     /// A tree key.
-    Key(Box<[u8]>),
+    Key(KeptKey),
     /// All tree keys from the first to the second, excluded.
     Range(Box<[u8]>, Box<[u8]>),
 }
@@ -66,7 +70,9 @@ impl RecentWrites {
     }
 
     /// The same for a transaction that sees everything up to `seq`, which may not be the last
-    /// number in use. Returns false, and does nothing, unless all writes behind it are noted.
+    /// number in use. Returns false, and does nothing, unless all writes behind it are noted: a
+    /// transaction is open that sees no more, and was so before each of them was appended. No other
+    /// lock is needed, as each of them found the flag set, or will.
     pub(crate) fn watch_too(&self, seq: SeqNo) -> bool {
         let mut noted = self.noted.lock();
         let since = noted.needed.keys().next().map(|first| noted.forgotten.max(*first));
@@ -88,7 +94,7 @@ impl RecentWrites {
         }
         if noted.needed.is_empty() {
             self.watched.store(false, Ordering::Relaxed);
-            *noted = Noted::default();
+            noted.clear();
         }
     }
 
@@ -139,6 +145,14 @@ impl RecentWrites {
 }
 
 impl Noted {
+    /// Forgets everything, which no transaction needs. Some memory is kept for the next
+    /// transactions.
+    fn clear(&mut self) {
+        self.writes.clear();
+        self.writes.shrink_to(WRITES_KEPT);
+        (self.bytes, self.forgotten) = (0, 0);
+    }
+
     /// Forgets the oldest write; returns its sequence number.
     fn forget_first(&mut self) -> SeqNo {
         let Some((seq, written)) = self.writes.pop_front() else { return 0 };
@@ -152,7 +166,7 @@ impl Noted {
 pub(crate) struct ReadSet {
     /// What it has read is as of this sequence number.
     pub(crate) seq: SeqNo,
-    keys: BTreeSet<Vec<u8>>,
+    keys: BTreeSet<KeptKey>,
     /// Both ends inclusive.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -165,7 +179,7 @@ impl ReadSet {
 
     pub(crate) fn add(&mut self, key: &[u8]) {
         if !self.keys.contains(key) {
-            self.keys.insert(key.to_vec());
+            self.keys.insert(KeptKey::from_slice(key));
         }
     }
 

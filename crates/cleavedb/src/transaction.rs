@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use cleavedb_base::key::split_encoded_key;
+use cleavedb_base::key::{KeptKey, split_encoded_key};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
@@ -100,7 +100,7 @@ impl Drop for Watch {
 /// What takes back a change of a transaction's writes.
 enum Undo {
     /// The key had this write, or none.
-    Write(Vec<u8>, Option<Option<PendingPut>>),
+    Write(KeptKey, Option<Option<PendingPut>>),
     /// A range was added.
     Range,
 }
@@ -264,7 +264,7 @@ impl Transaction {
     /// Adds an operation on the keyspace of this id, whose values live for `ttl`.
     fn change(&mut self, (id, ttl): (KeyspaceId, Option<Duration>), op: Op<'_>) -> Result<()> {
         op.check()?;
-        let key = EncodedKey::new(id, op.key).as_bytes().to_vec();
+        let key = KeptKey::from_slice(EncodedKey::new(id, op.key).as_bytes());
         let expiry = op.lifetime.expiry(ttl, &self.watch.engine.time);
         let value = op.value.map(|value| PendingPut::new(value, expiry));
         let undone = self.has_savepoint.then(|| key.clone());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::process::Own;
 use cleavedb_storage::{Access, File, FileClass, Name, WriteBehind};
 use cleavedb_values::SegmentFactory;
 
@@ -47,7 +48,7 @@ pub(crate) fn end_at_close(engine: &Engine) {
 pub(super) struct LoadedFiles {
     engine: Arc<Engine>,
     /// Files take turns, so that the sync of one does not hold up the writes to the next.
-    behind: [WriteBehind; 2],
+    behind: Own<[WriteBehind; 2]>,
     turn: AtomicUsize,
 }
 
@@ -55,7 +56,7 @@ impl LoadedFiles {
     pub(super) fn new(engine: Arc<Engine>) -> Result<Self> {
         // Without background threads no test can be replayed that has one here.
         let threads = engine.options.background != Background::Manual;
-        let behind = [WriteBehind::new(threads)?, WriteBehind::new(threads)?];
+        let behind = Own::new([WriteBehind::new(threads)?, WriteBehind::new(threads)?]);
         Ok(Self { engine, behind, turn: AtomicUsize::new(0) })
     }
 

@@ -16,7 +16,7 @@
 //!
 //! Jobs that began before the call may write what was dead before. Each step waits for those that
 //! have its inputs, a collection begins anew as long as it finds something, and the index is
-//! compacted again as long as collections of values ran beside it.
+//! compacted again if collections of values ran beside it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -38,8 +38,8 @@ use crate::manifest::{Edit, LiveFiles};
 use crate::range_work::{compact_range, wait_for_jobs};
 use crate::{dead_records, log_retention, maintenance, scheduler, value_files};
 
-/// Times that all is collected, where there is a hot store, and that the index is compacted: what
-/// jobs have moved meanwhile may have to move once more.
+/// Times that all is collected, where there is a hot store: what a pass has moved may have to move
+/// once more.
 const PASSES_MAX: usize = 16;
 
 /// Looks for files that were dropped, and the pause between two, before their readers are named. So
@@ -95,21 +95,16 @@ fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
 ///
 /// A collection of values follows the index as it was when it began: it moves what has expired, and
 /// may publish an entry for it after the last look of the compaction. So the compaction is repeated
-/// if a collection was under way at any time, until it finds nothing to do: then those that began
-/// since found an index without anything dead.
+/// if a collection was under way at any time.
 fn compact(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
-    for pass in 0..PASSES_MAX {
-        let before = engine.jobs.lock().collections();
-        let any = compact_range(engine, bounds, upto)?;
-        let ran = engine.jobs.lock().collections().ran_since(before);
-        if !ran || pass > 0 && !any || planted(Bug::CollectionOverlooked) {
-            return Ok(());
-        }
-        scheduler::wait_for_collection(engine)?;
+    let before = engine.jobs.lock().collections();
+    compact_range(engine, bounds, upto)?;
+    let ran = engine.jobs.lock().collections().ran_since(before);
+    if !ran || planted(Bug::CollectionOverlooked) {
+        return Ok(());
     }
-    let what = "values that have expired stay, since collections move them again and again; call \
-                again";
-    Err(Error::new(ErrorKind::Held, what))
+    scheduler::wait_for_collection(engine)?;
+    compact_range(engine, bounds, upto)
 }
 
 /// Fails if changes up to `upto` are kept.

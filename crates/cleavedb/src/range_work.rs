@@ -18,10 +18,10 @@ use crate::space::{budget, sizes};
 const LOOKS: usize = 100;
 
 /// Brings what tables have of a range up to sequence number `upto` to one level, without what no
-/// reader sees. Returns whether there was anything to do.
-pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Result<bool> {
+/// reader sees.
+pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Result<()> {
     let options = sizes::compaction_options(engine);
-    let (mut clean, mut looks, mut any) = (BTreeSet::new(), 0, false);
+    let (mut clean, mut looks) = (BTreeSet::new(), 0);
     loop {
         let goal = RangeGoal { lower: &bounds.lower, upper: &bounds.upper, upto, clean: &clean };
         let mut stopped = Ok(RangeStep::Done);
@@ -41,8 +41,7 @@ pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Re
             }
         };
         if let Some(written) = compaction::compact(engine, Begin::Open, &options, step)? {
-            (looks, any) = (0, true);
-            clean.extend(written);
+            (clean, looks) = (clean.into_iter().chain(written).collect(), 0);
             continue;
         }
         match stopped? {
@@ -52,11 +51,8 @@ pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Re
                 let error = jobs.damaged.last.clone();
                 return Err(error.unwrap_or_else(|| Error::corruption(what).with("table", table)));
             }
-            RangeStep::Waits => {
-                any = true;
-                wait_for_jobs(engine, &mut looks)?;
-            }
-            RangeStep::Compact(_) | RangeStep::Done => return Ok(any),
+            RangeStep::Waits => wait_for_jobs(engine, &mut looks)?,
+            RangeStep::Compact(_) | RangeStep::Done => return Ok(()),
         }
     }
 }

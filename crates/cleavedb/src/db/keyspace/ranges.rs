@@ -29,7 +29,7 @@ impl Keyspace {
         let engine = self.inner.writable()?;
         maintenance::flush_all(engine)?;
         let upto = engine.commit.visible();
-        range_work::compact_range(engine, &Bounds::of(self.entry().id, &range), upto).map(drop)
+        range_work::compact_range(engine, &Bounds::of(self.entry().id, &range), upto)
     }
 
     /// Removes what was deleted or overwritten in a range, before the call, from the disk: once

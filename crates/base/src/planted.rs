@@ -337,6 +337,8 @@ pub enum Bug {
     ChangesUnsynced,
     /// Changes are read from a log file with a hole, from before they were kept.
     ChangesBehindHole,
+    /// A collection of a range overlooks a collection of values that puts expired ones back.
+    CollectionOverlooked,
     /// A collection of a range leaves what was deleted in the log that is kept for changes.
     ChangesCollected,
     /// Changes do not tell of a bulk load.

@@ -72,6 +72,22 @@ pub(crate) struct LoadUnderWay {
     pub(crate) finishing: bool,
 }
 
+/// The collections of values at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Collections {
+    /// Whether one is under way.
+    pub(crate) under_way: bool,
+    /// Number of those that have begun since the open.
+    pub(crate) begun: u64,
+}
+
+impl Collections {
+    /// Whether one was under way at some time from `before` until now.
+    pub(crate) fn ran_since(self, before: Self) -> bool {
+        before.under_way || self.begun != before.begun
+    }
+}
+
 /// The jobs under way, and what is known for the choice of the next ones.
 #[derive(Default)]
 pub(crate) struct JobState {
@@ -81,7 +97,7 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
-    /// Collections that have begun since the open.
+    /// Collections that have begun since the open: see [`JobState::collections`].
     pub(crate) collections_begun: u64,
     /// While a collection runs: of what it writes, range tombstones up to this number cover
     /// nothing.
@@ -122,6 +138,12 @@ impl JobState {
     pub(crate) fn left_alone(&self) -> usize {
         let Damaged { files, groups, hot, .. } = &self.damaged;
         self.constraints.damaged.len() + files.len() + groups.len() + hot.len()
+    }
+
+    /// The collections of now.
+    pub(crate) fn collections(&self) -> Collections {
+        let under_way = self.constraints.pinned_above.is_some();
+        Collections { under_way, begun: self.collections_begun }
     }
 
     /// Whether no job is under way, and no load that flushes wait for.
@@ -386,6 +408,23 @@ impl Jobs {
 mod tests {
     use super::*;
     use std::time::Instant;
+
+    /// A regression: a collection that ended during the compaction of a range was overlooked, if it
+    /// had published its run after the last look at the index.
+    #[test]
+    fn a_collection_counts_that_has_ended_since() {
+        let mut state = JobState::default();
+        let before = state.collections();
+        assert!(!state.collections().ran_since(before));
+        (state.constraints.pinned_above, state.collections_begun) = (Some(3), 1);
+        let during = state.collections();
+        assert!(during.ran_since(before), "one has begun");
+        state.constraints.pinned_above = None;
+        assert!(state.collections().ran_since(before), "one has begun and ended");
+        assert!(state.collections().ran_since(during), "one was under way, and has ended");
+        let after = state.collections();
+        assert!(!state.collections().ran_since(after));
+    }
 
     /// A regression: a writer that waited for a flush was told that none is due, while a bulk load
     /// held it up; and a look during the load was taken for one after it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_hot::HotStore;
 use cleavedb_index::Version;
 use cleavedb_index::compaction::leveled::pick_full;
@@ -44,17 +44,17 @@ fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> 
 }
 
 /// Flushes what was committed before the call, and has the log go on in a new file: no byte of the
-/// files before is needed to replay it.
-pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<()> {
+/// files before is needed to replay it. Returns the last sequence number in these.
+pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<SeqNo> {
     events::check_may_wait()?;
-    let newest = {
+    let (newest, last) = {
         let mut append = engine.commit.open_append()?;
         // In this order: the MemTable ends in the new file, where the replay head will be.
         log_files::rotate_log(engine, &mut append)?;
         memtables::rotate_memtable(engine, &mut append);
-        engine.state.load().memtables.get(1).cloned()
+        (engine.state.load().memtables.get(1).cloned(), append.last_seq())
     };
-    newest.map_or(Ok(()), |newest| flush_upto(engine, &newest))
+    newest.map_or(Ok(()), |newest| flush_upto(engine, &newest)).map(|()| last)
 }
 
 /// Waits until `newest`, which is full, and all MemTables before it are flushed.

@@ -15,7 +15,8 @@
 //!    says what is still there.
 //!
 //! Jobs that began before the call may write what was dead before. Each step waits for those that
-//! have its inputs, and a collection begins anew as long as it finds something.
+//! have its inputs, a collection begins anew as long as it finds something, and the index is
+//! compacted again if collections of values ran beside it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -57,12 +58,12 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
     }
     let upto = engine.commit.visible();
     check_readers(engine, upto)?;
-    if !planted(Bug::ChangesCollected) {
-        log_retention::check_given_up(engine, upto)?;
-    }
-    maintenance::flush_and_leave_log(engine)?;
+    check_changes(engine, upto)?;
+    let left = maintenance::flush_and_leave_log(engine)?;
+    // Writes of others may have come meanwhile, and their changes keep the files.
+    check_changes(engine, left)?;
     // One that began before the flush may not know what was deleted.
-    wait_for_collection(engine)?;
+    scheduler::wait_for_collection(engine)?;
     ranges.iter().try_for_each(|bounds| clean(engine, bounds, upto))?;
     if !planted(Bug::WindowKept) {
         engine.commit.wipe_window(&*engine.storage)?;
@@ -77,12 +78,7 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
 fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     for _ in 0..PASSES_MAX {
         evacuate(engine, bounds)?;
-        compact_range(engine, bounds, upto)?;
-        // One that began before the end of that follows the index as it was: it moves what has
-        // expired since, and may write an entry for it.
-        if wait_for_collection(engine)? {
-            compact_range(engine, bounds, upto)?;
-        }
+        compact(engine, bounds, upto)?;
         let wanted = dead_records::in_value_files(engine, bounds)?;
         let none = wanted.is_empty();
         while_wanted(engine, &wanted, || collect(engine, &wanted))?;
@@ -95,17 +91,28 @@ fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Held, what))
 }
 
-/// Waits for the end of the collection that is under way; returns whether there was one.
-fn wait_for_collection(engine: &Engine) -> Result<bool> {
-    let under_way = || {
-        let jobs = engine.jobs.lock();
-        jobs.constraints.pinned_above.is_some().then_some(jobs.collections_begun)
-    };
-    let (mut looks, begun) = (0, under_way());
-    while begun.is_some() && under_way() == begun {
-        wait_for_jobs(engine, &mut looks)?;
+/// Has the index hold nothing of the range that is dead.
+///
+/// A collection of values follows the index as it was when it began: it moves what has expired, and
+/// may publish an entry for it after the last look of the compaction. So the compaction is repeated
+/// if a collection was under way at any time.
+fn compact(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
+    let before = engine.jobs.lock().collections();
+    compact_range(engine, bounds, upto)?;
+    let ran = engine.jobs.lock().collections().ran_since(before);
+    if !ran || planted(Bug::CollectionOverlooked) {
+        return Ok(());
     }
-    Ok(begun.is_some())
+    scheduler::wait_for_collection(engine)?;
+    compact_range(engine, bounds, upto)
+}
+
+/// Fails if changes up to `upto` are kept.
+fn check_changes(engine: &Engine, upto: u64) -> Result<()> {
+    if planted(Bug::ChangesCollected) {
+        return Ok(());
+    }
+    log_retention::check_given_up(engine, upto)
 }
 
 /// Fails if a reader may see what was there before `upto`.

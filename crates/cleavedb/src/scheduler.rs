@@ -195,6 +195,18 @@ pub(crate) fn waits_for_others(engine: &Engine) -> bool {
     others
 }
 
+/// Waits for the end of the collection that is under way, if there is one. Those that begin
+/// meanwhile are not waited for.
+pub(crate) fn wait_for_collection(engine: &Engine) -> Result<()> {
+    let mut state = engine.jobs.lock();
+    let awaited = state.collections();
+    while awaited.under_way && state.collections() == awaited {
+        engine.check_open()?;
+        engine.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+    }
+    Ok(())
+}
+
 /// Called when no job is under way or due: updates the pressure on writers, and returns whether a
 /// caller that waits until `done` still waits.
 fn is_stalled(engine: &Engine, done: impl Fn() -> bool) -> bool {

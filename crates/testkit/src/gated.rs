@@ -26,17 +26,28 @@ pub enum Door {
 
 /// A closed door.
 struct Shut {
+    id: u64,
     door: Door,
     kind: FileKind,
     /// Number of calls that it will still hold; further ones pass.
     left: usize,
+    /// Number of calls that wait at it now.
+    waiting: usize,
 }
 
 #[derive(Default)]
 struct State {
-    shut: Option<Shut>,
-    waiting: usize,
+    shut: Vec<Shut>,
+    /// Number of doors that were ever closed.
+    closed: u64,
     removed: Vec<RemoveMode>,
+}
+
+impl State {
+    /// A door that is closed.
+    fn find(&self, id: u64) -> Option<&Shut> {
+        self.shut.iter().find(|shut| shut.id == id)
+    }
 }
 
 /// What calls pass.
@@ -46,25 +57,35 @@ struct Doors {
     opened: Condvar,
 }
 
-/// A storage with a door.
+/// A storage with doors.
 pub struct Gated {
     inner: Arc<dyn Storage>,
     doors: Arc<Doors>,
 }
 
-/// Opens the door when it is dropped. Declare it after the database, whose close waits for the
+/// Opens its door when it is dropped. Declare it after the database, whose close waits for the
 /// threads that are held.
-pub struct Guard<'a>(&'a Gated);
+pub struct Guard<'a> {
+    gated: &'a Gated,
+    id: u64,
+}
+
+impl Guard<'_> {
+    /// Calls that wait at this door now.
+    pub fn waiting(&self) -> usize {
+        self.gated.doors.lock().find(self.id).map_or(0, |shut| shut.waiting)
+    }
+}
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.0.doors.lock().shut = None;
-        self.0.doors.opened.notify_all();
+        self.gated.doors.lock().shut.retain(|shut| shut.id != self.id);
+        self.gated.doors.opened.notify_all();
     }
 }
 
 impl Gated {
-    /// `inner` with its door open.
+    /// `inner` with all doors open.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
         Self { inner, doors: Arc::default() }
     }
@@ -72,13 +93,16 @@ impl Gated {
     /// Holds the next `most` calls on files of `kind` until the guard is dropped.
     #[must_use]
     pub fn hold(&self, door: Door, kind: FileKind, most: usize) -> Guard<'_> {
-        self.doors.lock().shut = Some(Shut { door, kind, left: most });
-        Guard(self)
+        let mut state = self.doors.lock();
+        state.closed += 1;
+        let id = state.closed;
+        state.shut.push(Shut { id, door, kind, left: most, waiting: 0 });
+        Guard { gated: self, id }
     }
 
-    /// Calls that wait at the door now.
+    /// Calls that wait at any door now.
     pub fn waiting(&self) -> usize {
-        self.doors.lock().waiting
+        self.doors.lock().shut.iter().map(|shut| shut.waiting).sum()
     }
 
     /// How files were removed since the last call, in order.
@@ -94,15 +118,15 @@ impl Doors {
 
     fn pass(&self, door: Door, name: &Name) {
         let mut state = self.lock();
-        let held =
+        let holds =
             |shut: &&mut Shut| shut.door == door && shut.kind == name.kind() && shut.left > 0;
-        let Some(shut) = state.shut.as_mut().filter(held) else { return };
+        let Some(shut) = state.shut.iter_mut().find(holds) else { return };
         shut.left -= 1;
-        state.waiting += 1;
-        while state.shut.is_some() {
+        shut.waiting += 1;
+        let id = shut.id;
+        while state.find(id).is_some() {
             state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.waiting -= 1;
     }
 }
 

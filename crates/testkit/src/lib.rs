@@ -42,6 +42,7 @@ pub mod recording;
 pub mod explorer;
 pub mod churn;
 pub mod needles;
+pub mod held_collections;
 pub mod compressed;
 pub mod golden;
 pub mod destroyed;

@@ -8,8 +8,6 @@
 //! committed before the load is older, what comes after it is newer, and a reader sees all of it or
 //! nothing.
 
-use std::time::Duration;
-
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::MutexGuard;
 use cleavedb_base::{Error, ErrorKind, Result};
@@ -30,9 +28,6 @@ use crate::recent_writes::Written as WrittenKeys;
 use crate::space::{reserve, sizes};
 use crate::write::SEQS_RESERVED;
 use crate::{maintenance, pressure, value_files};
-
-/// Interval at which a caller that waits for jobs looks again.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 /// Evacuations in a row that leave as many keys in the hot store as there were, before it counts as
 /// one that cannot be emptied.

@@ -31,6 +31,7 @@ use crate::catalog::CatalogEntry;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::jobs::separate::loaded;
+use crate::scheduler;
 use crate::write::SEQS_RESERVED;
 
 /// Sequence numbers that commits may use while a load is under way: 17 billion. There are enough
@@ -96,7 +97,7 @@ impl Load {
         let begun = number(&engine).and_then(|seq| {
             // Those that are under way do not know of the load.
             loaded::without_flushes(&engine, || Ok(()))?;
-            wait_for_collection(&engine)?;
+            scheduler::wait_for_collection(&engine)?;
             Ok((seq, Output::new(engine.clone(), seq)?))
         });
         let (seq, output) = begun.inspect_err(|_| files::end(&engine, false))?;
@@ -189,17 +190,6 @@ fn number(engine: &Engine) -> Result<SeqNo> {
         return Err(Error::new(ErrorKind::NoSpace, what));
     }
     Ok(last + if planted(Bug::LoadNumberedEarly) { 0 } else { SEQS_LEFT })
-}
-
-/// Waits for the end of a collection that may have begun to split or merge groups.
-fn wait_for_collection(engine: &Engine) -> Result<()> {
-    let mut jobs = engine.jobs.lock();
-    let begun = jobs.constraints.pinned_above;
-    while begun.is_some() && jobs.constraints.pinned_above == begun {
-        engine.check_open()?;
-        engine.jobs.progress.wait_for(&mut jobs, install::LOOK);
-    }
-    Ok(())
 }
 
 /// The error of a key that is not greater than the one before.

@@ -38,6 +38,7 @@ use cleavedb_testkit::follow::{
 };
 use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
+use cleavedb_testkit::held_collections::{End, a_collection_beside};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
@@ -549,6 +550,12 @@ fn collected_deletes(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Collections of values beside that of a range, as in `range_collection.rs`.
+fn collections_beside(seed: u64) -> Result<(), String> {
+    a_collection_beside(&design(seed), End::After, seed);
+    Ok(())
+}
+
 /// A reader that is older than a delete, as in `range_collection.rs`.
 fn old_readers(_: u64) -> Result<(), String> {
     let db = open(Arc::new(Sim::new()), &Setup::designs()[0]).map_err(|e| e.to_string())?;
@@ -726,6 +733,7 @@ caught! {
     dead_marks_that_are_overlooked: DeadMarksOverlooked by collected_deletes;
     dirty_tables_that_stay: DirtyTablesKept by collected_ranges;
     a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
+    a_collection_beside_that_of_a_range: CollectionOverlooked by collections_beside;
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
     changes_that_are_dropped: ChangesDropped by changes;
     changes_without_a_load: LoadNotTold by changes;

@@ -43,6 +43,7 @@ pub mod explorer;
 pub mod churn;
 pub mod needles;
 pub mod compressed;
+pub mod together;
 pub mod golden;
 pub mod destroyed;
 pub mod child;

@@ -97,8 +97,7 @@ impl State {
         self.now = now;
         let is_over = |living: &Living| living.expiry.is_some_and(|expiry| expiry <= now);
         let over = self.map.iter().filter(|(_, living)| is_over(living));
-        let over: Vec<_> =
-            over.map(|(key, living)| (key.clone(), living.after.clone())).collect();
+        let over: Vec<_> = over.map(|(key, living)| (key.clone(), living.after.clone())).collect();
         over.iter().for_each(|(key, after)| self.set(key, after.as_ref()));
     }
 

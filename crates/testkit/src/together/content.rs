@@ -83,7 +83,8 @@ impl Content {
     pub(super) fn check(&self, db: &Db) -> Checked {
         let mut handles = db.keyspaces().map_err(failed)?;
         let names: Vec<&str> = handles.iter().map(|keyspace| keyspace.name()).collect();
-        let known: Vec<&str> = self.0.keys().map(|name| &**name).filter(|n| *n != DEFAULT).collect();
+        let known: Vec<&str> =
+            self.0.keys().map(|name| &**name).filter(|n| *n != DEFAULT).collect();
         if names != known {
             return Err(format!("the keyspaces are {names:?}, expected {known:?}"));
         }

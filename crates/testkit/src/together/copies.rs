@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cleavedb_storage::Storage;
 use cleavedb_storage_sim::Sim;
 
-use super::content::failed;
 use super::Together;
+use super::content::failed;
 use crate::backups::Shelf;
 use crate::read::Checked;
 use crate::session::{open, open_all, open_read_only, open_secondary};

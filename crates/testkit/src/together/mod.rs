@@ -369,7 +369,9 @@ impl Together {
             _ => ("step", db.step().map(drop)),
         };
         self.tell(name);
-        if what == 0 && let Some(feed) = &self.feed {
+        if what == 0
+            && let Some(feed) = &self.feed
+        {
             feed.step()?;
         }
         done.map_err(|e| format!("{name}: {e}"))

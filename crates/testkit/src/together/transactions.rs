@@ -161,7 +161,8 @@ impl Open {
             content.0.get(name)?.state.get(key).map(<[u8]>::to_vec)
         };
         for written in &self.written_since {
-            let is_read = |(name, read): &(String, Read)| *name == written.0 && read.has(&written.1);
+            let is_read =
+                |(name, read): &(String, Read)| *name == written.0 && read.has(&written.1);
             let is_changed = value_of(&self.began, written) != value_of(content, written);
             if is_changed && self.reads.iter().any(is_read) {
                 let key = written.1.escape_ascii();

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cleavedb::WriteBatch;
+use cleavedb::{Keyspace, WriteBatch};
 
-use super::content::{DEFAULT, failed};
+use super::content::failed;
 use super::{Together, named};
 use crate::merges::is_counter;
 use crate::op::{Write, short};
 use crate::read::{Checked, compare_value};
 use crate::session;
+use crate::state::State;
 
 impl Together {
     /// Tells open transactions that others have written.
@@ -127,20 +128,7 @@ impl Together {
                 }
                 old.is_some().then(|| Write::delete(&key))
             }
-            3 => {
-                let is_first = self.rng.chance(50);
-                self.tell(format!("pop of {name}, first: {is_first}"));
-                let popped =
-                    if is_first { keyspace.pop_first() } else { keyspace.pop_last() };
-                let popped = popped.map_err(failed)?;
-                let pairs = state.range(None, None);
-                let pair = if is_first { pairs.first() } else { pairs.last() };
-                let key = popped.as_ref().map(|item| item.key.to_vec());
-                if key.as_deref() != pair.map(|pair| pair.0) {
-                    return Err(format!("another key was popped: {key:?}"));
-                }
-                key.map(|key| Write::delete(&key))
-            }
+            3 => self.pop(&keyspace, &state)?.map(|key| Write::delete(&key)),
             4 => {
                 let ttl = [0, 40, 200][self.rng.index(3)];
                 self.tell(format!("set ttl in {name}: {} {ttl}", short(&key)));
@@ -161,7 +149,19 @@ impl Together {
                 Some(Write::put(&key, made))
             }
         };
-        debug_assert!(self.content.0.contains_key(DEFAULT));
         wrote.map_or(Ok(()), |write| self.applied(&named(&name, vec![write])))
+    }
+    /// Takes the first or the last pair away, and returns its key.
+    fn pop(&mut self, keyspace: &Keyspace, state: &State) -> Checked<Option<Vec<u8>>> {
+        let is_first = self.rng.chance(50);
+        self.tell(format!("pop of {}, first: {is_first}", keyspace.name()));
+        let popped = if is_first { keyspace.pop_first() } else { keyspace.pop_last() };
+        let key = popped.map_err(failed)?.map(|item| item.key.to_vec());
+        let pairs = state.range(None, None);
+        let pair = if is_first { pairs.first() } else { pairs.last() };
+        match key.as_deref() == pair.map(|pair| pair.0) {
+            true => Ok(key),
+            false => Err(format!("another key was popped: {key:?}")),
+        }
     }
 }

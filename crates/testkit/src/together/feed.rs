@@ -1,9 +1,10 @@
 //! Changes as a reader is told them, applied to another database of another design.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use cleavedb::{
-    Change, ChangeBatch, ChangeKind, Db, Keyspace, KeyspaceOptions, Result, WriteBatch,
+    Bytes, Change, ChangeBatch, ChangeKind, Db, Keyspace, KeyspaceOptions, Result, WriteBatch,
 };
 
 use super::content::{Content, failed};
@@ -97,10 +98,17 @@ impl Feed {
                 }
                 ChangeKind::Merge { key, operand } => _ = within.merge(key, operand)?,
                 ChangeKind::Loaded { first, last } => {
-                    within.delete_range(&first[..]..=&last[..])?;
-                    scan(&source()?, (first, last), |key, value, expires| {
-                        within.put_until(key, value, expires).map(drop)
-                    })?;
+                    // What is the same already may become another: merges of what expires.
+                    let here = scan(&target, first, last)?;
+                    let there = scan(&source()?, first, last)?;
+                    for (key, (value, expires)) in &there {
+                        if here.get(key) != Some(&(value.clone(), *expires)) {
+                            within.put_until(key, value, *expires)?;
+                        }
+                    }
+                    for key in here.keys().filter(|key| !there.contains_key(*key)) {
+                        within.delete(key)?;
+                    }
                 }
                 _ => {}
             }
@@ -109,18 +117,17 @@ impl Feed {
     }
 }
 
-/// Visits the pairs of a range with both ends.
-fn scan(
-    keyspace: &Keyspace,
-    (first, last): (&[u8], &[u8]),
-    mut put: impl FnMut(&[u8], &[u8], Option<SystemTime>) -> Result<()>,
-) -> Result<()> {
-    let mut cursor = keyspace.cursor(first..=last);
+/// Values, and when they expire.
+type Pairs = BTreeMap<Bytes, (Bytes, Option<SystemTime>)>;
+
+/// The pairs of a range with both ends.
+fn scan(keyspace: &Keyspace, first: &[u8], last: &[u8]) -> Result<Pairs> {
+    let (mut cursor, mut pairs) = (keyspace.cursor(first..=last), Pairs::new());
     while cursor.next()? {
         let expires = cursor.expiry();
         if let Some(item) = cursor.item()? {
-            put(&item.key, &item.value, expires)?;
+            pairs.insert(item.key, (item.value, expires));
         }
     }
-    Ok(())
+    Ok(pairs)
 }

@@ -42,7 +42,7 @@ const OPEN_MAX: usize = 3;
 const CHECK_EACH: usize = 12;
 
 /// Operations that a failure prints.
-const TOLD: usize = 60;
+const TOLD: usize = 200;
 
 /// Values of a load from which a dictionary is made.
 const JSON: u64 = 700;
@@ -95,10 +95,19 @@ fn profile() -> Profile {
 pub fn all_at_once(setup: &Setup, seed: u64, count: usize) -> Checked {
     let mut together = Together::new(setup, seed)?;
     let done = together.run(count);
-    done.map_err(|failure| {
-        let told = together.told.make_contiguous().join("\n  ");
-        format!("{failure}\n  the operations before, the last one last:\n  {told}")
-    })
+    if done.is_err() {
+        together.print();
+    }
+    done
+}
+
+/// An assertion of the engine failed.
+impl Drop for Together {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print();
+        }
+    }
 }
 
 impl Together {
@@ -149,6 +158,11 @@ impl Together {
 
     fn db(&self) -> &Db {
         self.db.as_ref().expect("it is open between operations")
+    }
+
+    /// Prints the last operations.
+    fn print(&self) {
+        self.told.iter().for_each(|operation| eprintln!("  {operation}"));
     }
 
     fn tell(&mut self, what: impl Into<String>) {

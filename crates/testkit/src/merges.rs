@@ -1,5 +1,5 @@
-//! Merges in tests: operands of operators that can combine them and of one that cannot. `append` and
-//! [`Plait`] tell in which order, and how often, they were applied.
+//! Merges in tests: operands of operators that can combine them and of one that cannot. `append`
+//! and [`Plait`] tell in which order, and how often, they were applied.
 
 use cleavedb::{MergeOperator, Operand};
 use cleavedb_storage_sim::sim::Rng;

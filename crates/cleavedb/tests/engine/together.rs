@@ -3,6 +3,7 @@
 //! A failure prints the command that repeats it; `CLEAVEDB_SEED` runs one seed under every setup,
 //! `CLEAVEDB_SEEDS` another number of them by turns.
 
+use cleavedb::Preset;
 use cleavedb_testkit::{Setup, together};
 
 /// Seeds, each under one setup: those of all setups take turns.
@@ -49,4 +50,12 @@ fn features_meet_in_even_seeds() {
 #[test]
 fn features_meet_in_odd_seeds() {
     some_of_all(1);
+}
+
+/// An operand has taken up a short value in the index, above an older value outside it. A hash
+/// group took the short value for one whose range tombstone is forgotten, and so the older one for
+/// alive.
+#[test]
+fn a_value_that_an_operand_has_taken_up_hides_older_ones() {
+    check(&Setup::tiny(Preset::HashKv, false), 97);
 }

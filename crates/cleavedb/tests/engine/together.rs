@@ -7,7 +7,7 @@ use cleavedb::Preset;
 use cleavedb_testkit::{Setup, together};
 
 /// Seeds, each under one setup: those of all setups take turns.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
 
 /// Operations of one run.
 const OPS: usize = 120;

@@ -108,7 +108,7 @@ impl Together {
                 if done == old.is_some() {
                     return Err(format!("put_if_absent of {} gave {done}", short(&key)));
                 }
-                done.then(|| Write { ttl: None, ..put })
+                done.then_some(Write { ttl: None, ..put })
             }
             1 => {
                 let is_right = self.rng.chance(70);
@@ -118,7 +118,7 @@ impl Together {
                 if done.map_err(failed)? != is_right {
                     return Err(format!("compare_and_swap of {}", short(&key)));
                 }
-                is_right.then(|| Write { ttl: None, ..put })
+                is_right.then_some(Write { ttl: None, ..put })
             }
             2 => {
                 self.tell(format!("delete if in {name}: {}", short(&key)));

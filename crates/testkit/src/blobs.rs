@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use cleavedb::{Db, Durability, Error};
+use cleavedb::{Durability, Error, Keyspace};
 
 use crate::op::Write;
 
@@ -37,20 +37,24 @@ impl Read for Halting<'_> {
 }
 
 /// Whether a value is put from a reader: half of those that may become blobs are.
-fn is_blob(db: &Db, value: &[u8]) -> bool {
-    let least = db.options().blob_bytes;
+fn is_blob(keyspace: &Keyspace, value: &[u8]) -> bool {
+    let least = keyspace.database().options().blob_bytes;
     let odd = value.iter().fold(0u8, |sum, byte| sum ^ byte) % 2 == 1;
     least < SMALL && value.len() as u64 >= least && odd
 }
 
 /// Puts the value of a write from a reader, if it is to become a blob.
-pub fn put(db: &Db, write: &Write, durability: Durability) -> Option<Result<(), Error>> {
-    let value = write.value.as_deref().filter(|value| is_blob(db, value))?;
+pub fn put(
+    keyspace: &Keyspace,
+    write: &Write,
+    durability: Durability,
+) -> Option<Result<(), Error>> {
+    let value = write.value.as_deref().filter(|value| is_blob(keyspace, value))?;
     let (key, reader) = (&write.key[..], Halting::new(value));
     let stored = match write.ttl {
-        None => db.put_reader_with(key, reader, durability),
-        Some(ttl) if durability == db.options().durability => {
-            db.put_reader_with_ttl(key, reader, Duration::from_millis(ttl))
+        None => keyspace.put_reader_with(key, reader, durability),
+        Some(ttl) if durability == keyspace.database().options().durability => {
+            keyspace.put_reader_with_ttl(key, reader, Duration::from_millis(ttl))
         }
         Some(_) => return None,
     };

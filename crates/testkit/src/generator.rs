@@ -41,6 +41,9 @@ pub struct Profile {
     /// Chance, in percent, that a write is a merge. Then values of every other key do not expire:
     /// operands do not.
     pub merges: u64,
+    /// Whether merges go to all keys, also to those whose values expire, and numbers are added to
+    /// counters.
+    pub merges_anywhere: bool,
     /// Chance, in percent, that an operation loads several keys in bulk.
     pub loads: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
@@ -65,6 +68,7 @@ impl Profile {
             ranges: 0,
             ttls: 0,
             merges: 0,
+            merges_anywhere: false,
             loads: 0,
             endings: 0,
             kills: true,
@@ -91,6 +95,7 @@ impl Profile {
             ranges: 0,
             ttls: 0,
             merges: 0,
+            merges_anywhere: false,
             loads: 0,
             endings: 0,
             kills: true,
@@ -124,13 +129,15 @@ impl Generator {
         (0..count).map(|_| self.op()).collect()
     }
 
-    fn key(&mut self) -> Vec<u8> {
+    /// A key of the pool.
+    pub fn key(&mut self) -> Vec<u8> {
         // The smaller of two draws: some keys are written more often than others.
         let at = self.rng.index(self.pool.len()).min(self.rng.index(self.pool.len()));
         self.pool[at].clone()
     }
 
-    fn durability(&mut self) -> Durability {
+    /// A durability as the profile has it.
+    pub fn durability(&mut self) -> Durability {
         let draw = self.rng.below(100);
         if draw < self.profile.buffered {
             Durability::Buffered
@@ -141,7 +148,8 @@ impl Generator {
         }
     }
 
-    fn write(&mut self) -> Write {
+    /// A write, to one key or a range.
+    pub fn write(&mut self) -> Write {
         let key = self.key();
         if self.profile.ranges > 0 && self.rng.chance(self.profile.ranges) {
             let other = self.key();
@@ -153,7 +161,11 @@ impl Generator {
         }
         if self.may_merge(&key) && self.rng.chance(self.profile.merges) {
             self.writes += 1;
-            return Write::merge(&key, merges::draw(&mut self.rng, self.writes));
+            let operand = match self.profile.merges_anywhere {
+                true => merges::draw_any(&mut self.rng, &key, self.writes),
+                false => merges::draw(&mut self.rng, self.writes),
+            };
+            return Write::merge(&key, operand);
         }
         if self.rng.chance(25) {
             return Write::delete(&key);
@@ -163,7 +175,8 @@ impl Generator {
 
     /// Whether merges go to this key.
     fn may_merge(&self, key: &[u8]) -> bool {
-        self.profile.merges > 0 && hash64(key, 0).is_multiple_of(2)
+        let anywhere = self.profile.merges_anywhere;
+        self.profile.merges > 0 && (anywhere || hash64(key, 0).is_multiple_of(2))
     }
 
     fn put(&mut self) -> Write {
@@ -171,12 +184,17 @@ impl Generator {
         self.put_to(&key)
     }
 
-    fn put_to(&mut self, key: &[u8]) -> Write {
+    /// A put of a new value.
+    pub fn put_to(&mut self, key: &[u8]) -> Write {
         let len = self.profile.value_lens[self.rng.index(self.profile.value_lens.len())];
         let len = len + self.rng.index(len / 16 + 1);
         self.writes += 1;
-        let put = Write::put(key, value(self.writes, len));
-        let expires = self.profile.ttls > 0 && !self.may_merge(key);
+        let put = match merges::is_counter(key) {
+            true => Write::put(key, self.writes.to_string().into_bytes()),
+            false => Write::put(key, value(self.writes, len)),
+        };
+        let anywhere = self.profile.merges_anywhere;
+        let expires = self.profile.ttls > 0 && (anywhere || !self.may_merge(key));
         if !expires || !self.rng.chance(self.profile.ttls) {
             return put;
         }
@@ -195,8 +213,8 @@ impl Generator {
         Op::Write(writes, self.durability())
     }
 
-    /// A load of some keys of the pool, and of some that follow them.
-    fn load(&mut self) -> Op {
+    /// Ascending puts to some keys of the pool, and to some that follow them: for a load.
+    pub fn puts(&mut self) -> Vec<Write> {
         let mut puts = BTreeMap::new();
         for _ in 0..1 + self.rng.index(12) {
             let mut put = self.put();
@@ -205,7 +223,7 @@ impl Generator {
             }
             puts.insert(put.key.clone(), put);
         }
-        Op::Load(puts.into_values().collect())
+        puts.into_values().collect()
     }
 
     fn scan(&mut self) -> Scan {
@@ -245,7 +263,7 @@ impl Generator {
             return Op::Wait(1 + self.rng.below(200));
         }
         if self.profile.loads > 0 && self.rng.chance(self.profile.loads) {
-            return self.load();
+            return Op::Load(self.puts());
         }
         if self.profile.endings > 0 && self.rng.chance(self.profile.endings) {
             return if self.profile.kills && self.rng.chance(50) { Op::Kill } else { Op::Reopen };
@@ -288,6 +306,9 @@ fn pool(rng: &mut Rng, profile: &Profile) -> Vec<Vec<u8>> {
             _ => format!("key{i:04}/a longer tail of the key").into_bytes(),
         })
         .collect();
+    if profile.merges_anywhere {
+        pool.extend([b"#1".to_vec(), b"#2".to_vec(), b"#3".to_vec()]);
+    }
     if profile.odd_keys {
         pool.push(vec![0xff]);
         pool.push(vec![0xff; 7]);

@@ -44,6 +44,7 @@ pub mod churn;
 pub mod needles;
 pub mod held_collections;
 pub mod compressed;
+pub mod together;
 pub mod golden;
 pub mod destroyed;
 pub mod child;

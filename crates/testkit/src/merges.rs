@@ -1,5 +1,5 @@
-//! Merges in tests: operands of an operator that can combine them and of one that cannot, both of
-//! which tell in which order, and how often, they were applied.
+//! Merges in tests: operands of operators that can combine them and of one that cannot. `append`
+//! and [`Plait`] tell in which order, and how often, they were applied.
 
 use cleavedb::{MergeOperator, Operand};
 use cleavedb_storage_sim::sim::Rng;
@@ -27,8 +27,16 @@ impl MergeOperator for Plait {
 
 /// The value that `operand` makes of a value.
 pub fn apply(value: Option<&[u8]>, operand: &Operand) -> Vec<u8> {
+    let number = |text: &[u8]| -> i64 {
+        std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a counter")
+    };
     match operand.operator() {
         "append" => [value.unwrap_or_default(), operand.bytes()].concat(),
+        "max" => value.map_or(operand.bytes(), |value| value.max(operand.bytes())).to_vec(),
+        "add" => {
+            let sum = value.map_or(0, number).wrapping_add(number(operand.bytes()));
+            sum.to_string().into_bytes()
+        }
         _ => Plait.apply(b"", value, operand.bytes()).unwrap_or_default(),
     }
 }
@@ -39,4 +47,18 @@ pub fn draw(rng: &mut Rng, write: u64) -> Operand {
     let mut bytes = vec![write as u8; len];
     bytes[..8].copy_from_slice(&write.to_le_bytes());
     if rng.chance(60) { Operand::append(bytes) } else { Operand::new("plait", bytes) }
+}
+
+/// Whether a key has numbers as text, to which numbers are added.
+pub fn is_counter(key: &[u8]) -> bool {
+    key.first() == Some(&b'#')
+}
+
+/// An operand of any operator that fits the key.
+pub fn draw_any(rng: &mut Rng, key: &[u8], write: u64) -> Operand {
+    if is_counter(key) {
+        return Operand::add(write as i64);
+    }
+    let operand = draw(rng, write);
+    if rng.chance(25) { Operand::max(operand.bytes()) } else { operand }
 }

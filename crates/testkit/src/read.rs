@@ -1,6 +1,6 @@
 //! Reads ranges in every order, and whole stores, with errors as text.
 
-use cleavedb::{Bytes, Db, Error, Item, Range};
+use cleavedb::{Bytes, Error, Item, Keyspace, Range};
 
 use crate::op::{Scan, short};
 use crate::setup::millis;
@@ -73,10 +73,10 @@ pub fn compare_value(
     Err(format!("{what} of {} gave {got}, expected {expected}", short(key)))
 }
 
-/// Everything in a store, front to back.
-pub fn everything(db: &Db) -> Checked<State> {
+/// Everything in a keyspace, front to back.
+pub fn everything(keyspace: &Keyspace) -> Checked<State> {
     let failed = |e: Error| format!("a scan failed: {e}");
-    let (mut cursor, mut state) = (db.cursor(..), State::default());
+    let (mut cursor, mut state) = (keyspace.cursor(..), State::default());
     while cursor.next().map_err(failed)? {
         let (item, expiry) = (cursor.item().map_err(failed)?, millis(cursor.expiry()));
         if let Some(Item { key, value }) = item {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
+use cleavedb::{Db, Durability, Error, Keyspace, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
 use cleavedb_storage::Storage;
 
@@ -66,22 +66,9 @@ pub fn open_secondary(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
 /// Commits a batch; a single write uses the plain call, and some puts come from a reader.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes
-        && let Some(stored) = blobs::put(db, write, durability)
+        && let Some(done) = commit_one(db, write, durability)
     {
-        return stored;
-    }
-    if let [write] = writes
-        && write.ttl.is_none()
-    {
-        let key = &write.key[..];
-        if let Some(operand) = &write.operand {
-            return db.merge_with(key, operand, durability);
-        }
-        return match (&write.value, &write.upto) {
-            (Some(value), _) => db.put_with(key, value, durability),
-            (None, Some(upto)) => db.delete_range_with(key..&upto[..], durability),
-            (None, None) => db.delete_with(key, durability),
-        };
+        return done;
     }
     let mut batch = WriteBatch::new();
     for write in writes {
@@ -100,6 +87,43 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
         };
     }
     db.write_with(&batch, durability)
+}
+
+/// Commits one write by the plain call; none has a time to live and a durability of its own.
+pub fn commit_one(
+    keyspace: &Keyspace,
+    write: &Write,
+    durability: Durability,
+) -> Option<Result<(), Error>> {
+    let stored = blobs::put(keyspace, write, durability);
+    if stored.is_some() || write.ttl.is_some() {
+        return stored;
+    }
+    let key = &write.key[..];
+    if let Some(operand) = &write.operand {
+        return Some(keyspace.merge_with(key, operand, durability));
+    }
+    Some(match (&write.value, &write.upto) {
+        (Some(value), _) => keyspace.put_with(key, value, durability),
+        (None, Some(upto)) => keyspace.delete_range_with(key..&upto[..], durability),
+        (None, None) => keyspace.delete_with(key, durability),
+    })
+}
+
+/// Loads `puts` in bulk, at the time `now`.
+pub fn load(keyspace: &Keyspace, puts: &[Write], now: u64) -> Result<(), Error> {
+    let mut load = keyspace.bulk_load()?;
+    for Write { key, value, ttl, .. } in puts {
+        let value = value.as_deref().unwrap_or_default();
+        match ttl {
+            Some(ttl) => {
+                let time = Duration::from_millis(now + ttl);
+                load.put_until(key, value, Some(UNIX_EPOCH + time))?;
+            }
+            None => load.put(key, value)?,
+        }
+    }
+    load.finish().map(drop)
 }
 
 /// Whether, while `ops` run, tables move from level 0 to deeper levels while others stay: with
@@ -185,7 +209,7 @@ impl Session {
                 Ok(())
             }
             Op::Load(puts) => {
-                self.load(puts).map_err(failed)?;
+                load(self.db(), puts, self.setup.now()).map_err(failed)?;
                 self.model.apply(puts);
                 Ok(())
             }
@@ -219,22 +243,6 @@ impl Session {
             Op::Kill => self.reopen(false),
             read => self.read(read),
         }
-    }
-
-    /// Loads `puts` in bulk.
-    fn load(&self, puts: &[Write]) -> Result<(), Error> {
-        let mut load = self.db().bulk_load()?;
-        for Write { key, value, ttl, .. } in puts {
-            let value = value.as_deref().unwrap_or_default();
-            match ttl {
-                Some(ttl) => {
-                    let time = Duration::from_millis(self.setup.now() + ttl);
-                    load.put_until(key, value, Some(UNIX_EPOCH + time))?;
-                }
-                None => load.put(key, value)?,
-            }
-        }
-        load.finish().map(drop)
     }
 
     fn read(&mut self, op: &Op) -> Checked {

@@ -7,13 +7,38 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleavedb::Operand;
 use cleavedb_base::checksum::hash64;
 
 use crate::merges;
 use crate::op::Write;
 
-/// A value, and when it expires, in milliseconds.
-type Living = (Arc<[u8]>, Option<u64>);
+/// A value that a caller sets, and when it expires, in milliseconds.
+type Expiring = (Arc<[u8]>, Option<u64>);
+
+/// A value of the map.
+#[derive(Clone, Debug)]
+struct Living {
+    value: Arc<[u8]>,
+    /// When what was put expires, in milliseconds.
+    expiry: Option<u64>,
+    /// What merges make of no value, if what they have changed expires: the value from then on.
+    after: Option<Arc<[u8]>>,
+}
+
+impl Living {
+    /// When the key goes, in milliseconds: one with merges has a value for good.
+    fn goes(&self) -> Option<u64> {
+        self.expiry.filter(|_| self.after.is_none())
+    }
+}
+
+/// Two values are equal if readers of now cannot tell them apart.
+impl PartialEq for Living {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value && self.goes() == other.goes()
+    }
+}
 
 /// An ordered map and the hash of its content.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +70,16 @@ impl State {
     }
 
     /// The same with a value that may expire.
-    pub fn set_living(&mut self, key: &[u8], value: Option<Living>) {
-        let hash = |(value, expiry): &Living| match expiry {
-            None => pair_hash(key, value),
-            Some(expiry) => hash64(&expiry.to_le_bytes(), pair_hash(key, value)),
+    pub fn set_living(&mut self, key: &[u8], value: Option<Expiring>) {
+        self.replace(key, value.map(|(value, expiry)| Living { value, expiry, after: None }));
+    }
+
+    fn replace(&mut self, key: &[u8], living: Option<Living>) {
+        let hash = |living: &Living| match living.goes() {
+            None => pair_hash(key, &living.value),
+            Some(expiry) => hash64(&expiry.to_le_bytes(), pair_hash(key, &living.value)),
         };
-        let old = match value {
+        let old = match living {
             Some(living) => {
                 self.hash = self.hash.wrapping_add(hash(&living));
                 self.map.insert(key.to_vec(), living)
@@ -62,13 +91,26 @@ impl State {
         }
     }
 
-    /// Lets time pass until `now`, in milliseconds: what has expired by then goes.
+    /// Lets time pass until `now`, in milliseconds: what has expired by then goes, and merges are
+    /// applied to nothing.
     pub fn pass_until(&mut self, now: u64) {
         self.now = now;
-        let is_over = |(_, expiry): &Living| expiry.is_some_and(|expiry| expiry <= now);
+        let is_over = |living: &Living| living.expiry.is_some_and(|expiry| expiry <= now);
         let over = self.map.iter().filter(|(_, living)| is_over(living));
-        let over: Vec<_> = over.map(|(key, _)| key.clone()).collect();
-        over.iter().for_each(|key| self.set(key, None));
+        let over: Vec<_> = over.map(|(key, living)| (key.clone(), living.after.clone())).collect();
+        over.iter().for_each(|(key, after)| self.set(key, after.as_ref()));
+    }
+
+    /// Changes a value by an operand, which does not expire itself.
+    fn merge(&mut self, key: &[u8], operand: &Operand) {
+        let old = self.map.get(key);
+        let applied = |value: Option<&Arc<[u8]>>| -> Arc<[u8]> {
+            merges::apply(value.map(|value| &**value), operand).into()
+        };
+        let value = applied(old.map(|old| &old.value));
+        let expiry = old.and_then(|old| old.expiry);
+        let after = expiry.map(|_| applied(old.and_then(|old| old.after.as_ref())));
+        self.replace(key, Some(Living { value, expiry, after }));
     }
 
     /// Applies the writes of one batch, in order.
@@ -76,10 +118,7 @@ impl State {
         for write in batch {
             match (&write.upto, &write.operand) {
                 (Some(upto), _) => self.delete_range(&write.key, upto),
-                (None, Some(operand)) => {
-                    let value = merges::apply(self.get(&write.key), operand);
-                    self.set(&write.key, Some(&value.into()));
-                }
+                (None, Some(operand)) => self.merge(&write.key, operand),
                 (None, None) => {
                     let expiry = write.ttl.map(|ttl| self.now + ttl);
                     let value = write.value.clone().filter(|_| write.ttl != Some(0));
@@ -98,12 +137,22 @@ impl State {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.map.get(key).map(|(value, _)| &**value)
+        self.map.get(key).map(|living| &*living.value)
+    }
+
+    /// When a key goes that is there, in milliseconds; `None` if it stays.
+    pub fn expiry(&self, key: &[u8]) -> Option<u64> {
+        self.map.get(key)?.goes()
+    }
+
+    /// The time of writes, in milliseconds.
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
     /// All pairs, in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
-        self.map.iter().map(|(key, (value, _))| (&key[..], &value[..]))
+        self.map.iter().map(|(key, living)| (&key[..], &living.value[..]))
     }
 
     /// Pairs from `from` (inclusive) to `to` (exclusive).

@@ -27,7 +27,7 @@ const KEYS: u64 = 12;
 type Pending = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
 
 /// What a transaction has read.
-enum Read {
+pub(crate) enum Read {
     Key(Vec<u8>),
     /// From the first key up to the second one, both included; `None` is the end of the keys.
     Range(Vec<u8>, Option<Vec<u8>>),
@@ -39,7 +39,7 @@ enum Read {
 
 impl Read {
     /// Whether a key was read.
-    fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
         match self {
             Self::Before(from, to) => &from[..] <= key && key < &to[..],
             Self::Anywhere => false,

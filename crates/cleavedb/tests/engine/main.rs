@@ -52,6 +52,7 @@ mod soft;
 mod space;
 mod statistics;
 mod tagging;
+mod together;
 mod transactions;
 mod volumes;
 

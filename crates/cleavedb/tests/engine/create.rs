@@ -35,7 +35,7 @@ fn a_database_that_must_be_new_is_not_opened_if_it_is_there() {
     let path = dir.path().join("db");
     let new = || Db::open(&path, Options { error_if_exists: true, ..options() });
     new().unwrap().put(b"key", b"value").unwrap();
-    let error = new().err().expect("it is there");
+    let error = new().expect_err("it is there");
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     let db = Db::open(&path, options()).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));

@@ -73,6 +73,9 @@ pub enum ErrorKind {
     /// A call would wait for background work, but no job is due or running. This is a bug of the
     /// engine; the error replaces an endless wait.
     Stalled,
+    /// An error of the program itself, which the body of a transaction returned to give it up:
+    /// [`Error::other`].
+    Other,
 }
 
 /// Error numbers EMFILE and ENFILE: no file descriptor is left.
@@ -106,6 +109,7 @@ impl ErrorKind {
             Self::Forked => "forked",
             Self::TooManyFiles => "too many files",
             Self::Stalled => "stalled",
+            Self::Other => "other",
         }
     }
 }
@@ -184,6 +188,29 @@ impl Error {
         error
     }
 
+    /// An error of the program itself, of kind [`ErrorKind::Other`]: for the body of a transaction,
+    /// which can return no other type. [`Error::downcast_ref`] finds it again.
+    ///
+    /// ```
+    /// # use cleavedb_base::Error;
+    /// let error = Error::other("the account is empty");
+    /// assert_eq!(error.to_string(), "other: the program gave up: the account is empty");
+    ///
+    /// let error = Error::other("seven".parse::<u8>().unwrap_err());
+    /// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+    /// ```
+    #[cold]
+    pub fn other(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let mut error = Self::new(ErrorKind::Other, "the program gave up");
+        error.0.source = Some(Arc::new(io::Error::other(cause)));
+        error
+    }
+
+    /// The error that [`Error::other`] was given, if it was one of this type.
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.0.source.as_ref()?.get_ref()?.downcast_ref()
+    }
+
     /// The same error, with a remedy added if the disk is full or read-only. A read-only disk
     /// becomes [`ErrorKind::ReadOnly`].
     #[must_use]
@@ -193,11 +220,12 @@ impl Error {
             self.0.kind = ErrorKind::ReadOnly;
         }
         let remedy = match self.0.kind {
-            ErrorKind::ReadOnly => "; mount the disk for writing",
-            ErrorKind::NoSpace => "; make room on the disk",
+            ErrorKind::ReadOnly => "mount the disk for writing",
+            ErrorKind::NoSpace => "make room on the disk",
             _ => return self,
         };
         if !self.0.message.ends_with(remedy) {
+            self.0.message.push_str("; ");
             self.0.message.push_str(remedy);
         }
         self
@@ -262,6 +290,13 @@ impl std::error::Error for Error {
     }
 }
 
+/// For programs whose calls return [`io::Result`]; the error is the source of the other one.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +343,8 @@ mod tests {
         let error = Error::io("append", cause).with_remedy().with_remedy();
         assert_eq!(error.kind(), ErrorKind::ReadOnly);
         assert_eq!(error.message(), "failed to append; mount the disk for writing");
+        let full = Error::new(ErrorKind::NoSpace, "delete something, or make room on the disk");
+        assert_eq!(full.clone().with_remedy().message(), full.message());
         let other = Error::io("append", io::Error::other("device gone")).with_remedy();
         assert_eq!(other.message(), "failed to append");
     }

@@ -19,7 +19,7 @@ use crate::recovery;
 /// A backup in a directory.
 #[derive(Clone, Debug)]
 pub struct Backup {
-    /// Its number, and the name of its directory.
+    /// Its number. The name of its directory is the number in six digits or more: `000007`.
     pub number: u64,
     /// When it was made; `None` if its file `backup` is damaged.
     pub made: Option<SystemTime>,
@@ -43,10 +43,10 @@ pub enum RestoreMode {
 
 /// The backups that [`Db::backup`] has made in a directory.
 ///
-/// Each is a database of its own, in a subdirectory with its number, and may be opened by
-/// [`Db::open_read_only`]. Backups share files that did not change between them by hard links, so
-/// they must be copied elsewhere by a program that keeps these (`rsync -H`, `cp -a`), or take the
-/// space of each file again.
+/// Each is a database of its own, in a subdirectory that is named by its number, as `000007`, and
+/// may be opened by [`Db::open_read_only`]. Backups share files that did not change between them by
+/// hard links, so they must be copied elsewhere by a program that keeps these (`rsync -H`,
+/// `cp -a`), or take the space of each file again.
 pub struct Backups {
     storage: Arc<dyn BackupStorage>,
 }

@@ -40,14 +40,23 @@ pub(crate) fn remove(to: &dyn Storage, names: &[Name]) {
 
 fn check_empty(to: &dyn Storage) -> Result<()> {
     let failed = |e| Error::io("list the directory", e);
-    let found = match to.list().map_err(failed)?.first() {
+    let ours = to.list().map_err(failed)?;
+    let found = match ours.first() {
         Some((name, _)) => Some(name.to_string()),
         None => to.foreign().map_err(failed)?.into_iter().next(),
     };
     match found {
         None => Ok(()),
         Some(found) => {
-            let message = "the directory of the copy must be empty; choose another one";
+            // A copy writes `current` last.
+            let is_whole = ours.iter().any(|(name, _)| name.kind() == FileKind::Current);
+            let message = match ours.is_empty() || is_whole {
+                true => "the directory of the copy must be empty; choose another one",
+                false => {
+                    "the directory of the copy has files of a database without `current`, as a \
+                     copy leaves them that is killed; remove them, or choose another directory"
+                }
+            };
             Err(Error::new(ErrorKind::AlreadyExists, message).with("found", found))
         }
     }

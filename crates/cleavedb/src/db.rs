@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, Result};
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
@@ -64,7 +64,7 @@ use crate::{
 /// everything reached the disk. A snapshot is a handle too. Snapshots and ranges can be read even
 /// after a close; until they are dropped the directory cannot be opened again, unless
 /// [`Db::close_now`] ends them. A fork of the process cannot use the handles
-/// ([`ErrorKind::Forked`]), and drops them without harm.
+/// ([`crate::ErrorKind::Forked`]), and drops them without harm.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -213,10 +213,11 @@ impl Commits for Inner {
 
 impl Db {
     /// Opens the database in the directory `path`, creating it if the options allow. Fails with
-    /// [`ErrorKind::Locked`] if it is open elsewhere, [`ErrorKind::NotADatabase`] if the directory
-    /// holds something else, [`ErrorKind::MissingVolume`] if a volume cannot be found, and as
-    /// described at [`ErrorKind::LayoutMismatch`], [`ErrorKind::NewerFormat`] and
-    /// [`ErrorKind::Corruption`]; nothing is changed then.
+    /// [`crate::ErrorKind::Locked`] if it is open elsewhere, with
+    /// [`crate::ErrorKind::NotADatabase`] if the directory holds something else, with
+    /// [`crate::ErrorKind::MissingVolume`] if a volume cannot be found, and as described at
+    /// [`crate::ErrorKind::LayoutMismatch`], [`crate::ErrorKind::NewerFormat`] and
+    /// [`crate::ErrorKind::Corruption`]; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_through(path, options, |_, disk| disk)
     }
@@ -245,12 +246,7 @@ impl Db {
         // Before the directory is created.
         options.validate().map_err(|e| e.with("path", path.display()))?;
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
-            if e.kind() == std::io::ErrorKind::NotFound {
-                let message = directories::missing(options.create_if_missing);
-                Error::new(ErrorKind::NotADatabase, message).with("path", path.display())
-            } else {
-                Error::io("open the directory", e).with("path", path.display())
-            }
+            directories::not_opened(e, options.create_if_missing).with("path", path.display())
         })?;
         let first = wrap(path, Arc::new(storage));
         let mut volume = |path: &Path, create| {
@@ -338,7 +334,7 @@ impl Db {
         match Disk::open(path.as_ref(), false) {
             Ok(storage) => stored_options(&storage),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io("open the directory", e)),
+            Err(e) => Err(directories::not_opened(e, false)),
         }
     }
 
@@ -368,7 +364,7 @@ impl Db {
     }
 
     /// Applies a batch with the database's default durability: all of it or nothing, also after a
-    /// crash. Fails with [`ErrorKind::InvalidArgument`] if its memory, all but long values
+    /// crash. Fails with [`crate::ErrorKind::InvalidArgument`] if its memory, all but long values
     /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, exceeds an eighth of
     /// [`Options::memory_bytes`]; nothing is written then.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
@@ -402,7 +398,7 @@ impl Db {
 
     /// Merges all tables into the deepest level, which drops entries that no snapshot sees. Takes
     /// long. On a disk without enough room it is done in pieces, as long as they free something;
-    /// fails with [`ErrorKind::NoSpace`] if there is no room for any such piece.
+    /// fails with [`crate::ErrorKind::NoSpace`] if there is no room for any such piece.
     pub fn compact(&self) -> Result<()> {
         self.open_engine()?;
         maintenance::flush_all(self.inner.writable()?)?;
@@ -467,7 +463,8 @@ impl Db {
     }
 
     /// Flushes and closes. Acknowledged writes are safe whether or not this succeeds, as far as
-    /// their durability promised. Every call of other handles fails with [`ErrorKind::Closed`].
+    /// their durability promised. Every call of other handles fails with
+    /// [`crate::ErrorKind::Closed`].
     ///
     /// Returns the number of snapshots, and of ranges without one, that are still held: they can be
     /// read, and until they are dropped they keep their files, and the database cannot be opened
@@ -478,8 +475,8 @@ impl Db {
     }
 
     /// As [`Db::close`], and ends all snapshots and ranges: their calls fail with
-    /// [`ErrorKind::Closed`], and the database can be opened again at once, whether or not they are
-    /// dropped and this succeeds.
+    /// [`crate::ErrorKind::Closed`], and the database can be opened again at once, whether or not
+    /// they are dropped and this succeeds.
     pub fn close_now(self) -> Result<()> {
         let closed = self.inner.shut_down();
         if self.engine().gate.is_own() {

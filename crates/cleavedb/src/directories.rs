@@ -294,6 +294,11 @@ pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
                 "another process, or another handle in this one, has the database open",
             ),
         },
+        io::ErrorKind::PermissionDenied => Error::io(
+            "lock the directory, in which this user must have the right to write, unless the \
+             database is opened for reading only",
+            e,
+        ),
         _ => Error::io("lock the directory", e).with_remedy(),
     })
 }
@@ -307,12 +312,20 @@ fn is_empty(storage: &dyn Storage) -> Result<bool> {
     Ok(strangers.is_empty() && ours.iter().all(|(name, _)| common(name.kind())))
 }
 
-/// Message for a missing directory of the database, by whether it may be created.
-pub(crate) fn missing(create: bool) -> &'static str {
-    match create {
-        true => "the parent of the new database's directory is missing; create it first",
-        false => "there is no such directory, and none may be created",
-    }
+/// The error of a directory of the database that could not be opened, or created if `create` is
+/// set.
+pub(crate) fn not_opened(error: io::Error, create: bool) -> Error {
+    let message = match (error.kind(), create) {
+        (io::ErrorKind::NotFound, true) => {
+            "the parent of the new database's directory is missing; create it first"
+        }
+        (io::ErrorKind::NotFound, false) => "there is no such directory, and none may be created",
+        (io::ErrorKind::NotADirectory, _) => {
+            "the path leads to a file, or through one; a database is a directory"
+        }
+        _ => return Error::io("open the directory", error),
+    };
+    Error::new(ErrorKind::NotADatabase, message)
 }
 
 fn unopened(error: io::Error) -> Error {

@@ -19,6 +19,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 mod time;
 mod merge;
@@ -114,6 +115,7 @@ mod backups;
 mod unopened;
 mod salvage;
 mod dump;
+mod debug;
 
 /// The examples of README compile.
 #[cfg(doctest)]

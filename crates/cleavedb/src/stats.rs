@@ -7,7 +7,7 @@ use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
 use cleavedb_values::groups::Extent;
-use cleavedb_values::{GroupId, RecordCache};
+use cleavedb_values::{GroupId, RecordCache, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
@@ -68,7 +68,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         latencies: latencies(engine, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(engine, &live),
-        live_bytes: live.owned() + blobs_alive(&live),
+        live_bytes: live.owned() + blobs_alive(engine, &live),
         hidden_bytes: live.unexposed,
         values_allowed: victims::space_goal(engine, &live).allowed(live.estimated_live()),
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
@@ -85,7 +85,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         background_error,
         failures,
         damaged,
-        value_files: value_files(&live),
+        value_files: value_files(engine, &live),
         ..memory(engine, &state, values(engine, &live))
     }
 }
@@ -221,13 +221,19 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
     })
 }
 
-/// Bytes of blobs that tables point to, besides what entries own of them.
-fn blobs_alive(live: &LiveFiles) -> u64 {
-    let alive = live.value_files.blobs().filter(|(_, facts)| facts.live > 0);
+/// Bytes of blobs that tables or MemTables point to, besides what entries of tables own of them.
+fn blobs_alive(engine: &Engine, live: &LiveFiles) -> u64 {
+    let blobs = live.value_files.blobs();
+    let alive = blobs.filter(|(number, facts)| is_alive(engine, *number, facts));
     alive.map(|(_, facts)| facts.len.unwrap_or_default().saturating_sub(facts.live)).sum()
 }
 
-fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
+/// Whether an entry of a blob is in a table or, until its flush, in a MemTable.
+fn is_alive(engine: &Engine, blob: FileNumber, facts: &ValueFileMeta) -> bool {
+    facts.live > 0 || engine.is_blob_held(blob)
+}
+
+fn value_files(engine: &Engine, live: &LiveFiles) -> Vec<ValueFileMetrics> {
     live.value_files
         .iter()
         .map(|(number, facts)| ValueFileMetrics {
@@ -238,7 +244,7 @@ fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
             },
             live: match facts.kind {
                 // What entries own of a blob is its end; without that it is not read.
-                FileKind::Blob if facts.live > 0 => facts.len.unwrap_or_default(),
+                FileKind::Blob if is_alive(engine, number, facts) => facts.len.unwrap_or_default(),
                 _ => facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
             },
         })

@@ -290,11 +290,12 @@ pub enum Command {
     },
     /// Back the database up, as it is now, to a directory of backups; list, check or remove them
     ///
-    /// Each backup is a whole database in a subdirectory with its number. Files that did not change
+    /// Each backup is a whole database in a subdirectory that is named by its number, as
+    /// `backups/000003`. Files that did not change
     /// since the backup before are links to its files, all others are copied, and nothing is linked
     /// to the database: a backup takes the space of what has changed, and survives whatever happens
     /// to the database and to other backups. Where the file system has no links every backup takes
-    /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/NUMBER
+    /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/000003
     /// get`, and other commands that only read, look into one.
     Backup(BackupArgs),
     /// Make a new database, in the directory of --db, of a backup: the newest in its directory

@@ -113,9 +113,16 @@ impl Console {
                 true => say_error(failure.kind(), exit, &message),
                 false => say(&format!("{}: {message}", self.name)),
             }
+            if exit == Exit::Damaged && !self.json {
+                self.note(DAMAGED);
+            }
         }
     }
 }
+
+/// What to do about damage.
+const DAMAGED: &str = "`cleave check` names all that is damaged; restore a backup, or `cleave \
+                       repair DAMAGED NEW` saves what is readable";
 
 /// Shows help, or the error in the command line.
 pub fn refuse(error: &clap::Error) -> Exit {

@@ -36,7 +36,8 @@ pub struct Global {
         value_name = "NAME"
     )]
     pub preset: Option<Preset>,
-    /// Put files of a class (log, level0, levels, segments, groups, survivors, hot) on another disk
+    /// Put files of a class (log, level0, levels, segments, groups, survivors, hot, blobs) on
+    /// another disk
     ///
     /// DIR must be new or empty the first time. New files of CLASS are created there from then on,
     /// beyond CAPACITY in the database's own directory; existing files stay where they are. The

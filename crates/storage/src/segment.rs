@@ -131,6 +131,12 @@ impl Segment {
         Error::corruption(what).with("file", self.name).with("offset", offset)
     }
 
+    /// The same, of the value of `key`.
+    #[cold]
+    fn damaged_value(&self, offset: u64, what: &str, key: &[u8]) -> Error {
+        self.damaged(offset, what).with("key", key.escape_ascii())
+    }
+
     /// Verifies that `bytes`, read at `pointer`, are the record of (`keyspace`, `key`, `seq`), and
     /// returns it.
     pub fn verify<'a>(
@@ -189,13 +195,14 @@ impl Segment {
         key: &[u8],
         seq: SeqNo,
     ) -> Result<Record<'a>> {
-        let record = record.map_err(|e| self.damaged(pointer.offset, e.message()))?;
+        let record = record.map_err(|e| self.damaged_value(pointer.offset, e.message(), key))?;
         let header = &record.header;
         // The file of a blob is written before its commit has a sequence number. It has one value.
         let same_seq = header.seq == seq || header.kind == RecordKind::BlobEnd;
         let same = record.key == key && same_seq && header.keyspace == keyspace;
         if !same || header.record_len() != pointer.len as usize {
-            return Err(self.damaged(pointer.offset, "a pointer leads to another key's record"));
+            let what = "a pointer leads to another key's record";
+            return Err(self.damaged_value(pointer.offset, what, key));
         }
         Ok(record)
     }

@@ -91,12 +91,8 @@ impl Db {
         let path = path.as_ref();
         let named = |e: Error| e.with("path", path.display());
         options.validate().map_err(named)?;
-        let storage = Disk::open(path, false).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                named(Error::new(ErrorKind::NotADatabase, directories::missing(false)))
-            }
-            _ => named(Error::io("open the directory", e)),
-        })?;
+        let storage =
+            Disk::open(path, false).map_err(|e| named(directories::not_opened(e, false)))?;
         let mut volume = |path: &Path, _| {
             let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, false)?);
             Ok(beside(disk))

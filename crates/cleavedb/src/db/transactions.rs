@@ -22,6 +22,7 @@ impl Db {
     /// Runs `body` in a transaction and commits it, again and again until the commit meets no
     /// conflict: each that does was overtaken by another commit, so of all that try one always
     /// succeeds. Returns what `body` returned at last; if that is an error, nothing was written.
+    /// [`crate::Error::other`] carries an error of the program itself.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -482,3 +482,26 @@ fn a_keyspace_that_was_dropped_takes_no_blob() {
         assert_eq!(blobs(&sim), [], "{setup}");
     }
 }
+
+/// Until its flush a blob was counted as dead: a store of one film was said to be all garbage.
+#[test]
+fn a_blob_that_is_not_flushed_counts_as_data() {
+    for setup in designs() {
+        let db = open(&Sim::new(), &setup.options);
+        let len = db.put_reader("film", Halting::new(&value(7, 9 * PIECE))).unwrap();
+        for flushed in [false, true] {
+            if flushed {
+                db.flush().unwrap();
+            }
+            let metrics = db.metrics();
+            assert!(metrics.data_bytes() >= len, "{setup}, flushed: {flushed}");
+            assert!(metrics.live_bytes >= len, "{setup}, flushed: {flushed}");
+            let files = metrics.value_files.iter().filter(|file| file.name.ends_with(".blob"));
+            assert!(files.map(|file| file.live).sum::<u64>() >= len, "{setup}");
+        }
+        db.delete("film").unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert!(db.metrics().live_bytes < len, "{setup}: it is dead");
+    }
+}

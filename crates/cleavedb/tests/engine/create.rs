@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::{
-    Db, ErrorKind, FileClass, MinSeparated, Options, Partition, Preset, VictimPolicy, Volume,
+    Cursor, Db, ErrorKind, FileClass, Keyspace, MinSeparated, Options, Partition, Preset, Snapshot,
+    VictimPolicy, Volume,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -34,7 +35,7 @@ fn a_database_that_must_be_new_is_not_opened_if_it_is_there() {
     let path = dir.path().join("db");
     let new = || Db::open(&path, Options { error_if_exists: true, ..options() });
     new().unwrap().put(b"key", b"value").unwrap();
-    let error = new().err().expect("it is there");
+    let error = new().expect_err("it is there");
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     let db = Db::open(&path, options()).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -139,4 +140,28 @@ fn a_space_limit_is_stored_until_another_is_asked_for() {
     assert_eq!(limit_of(&sim, None), Some(80 << 20), "after a kill");
     assert_eq!(limit_of(&sim, Some(u64::MAX)), None);
     assert_eq!(limit_of(&sim, None), None);
+}
+
+/// `unwrap_err` of an open did not compile, nor did `derive(Debug)` on a type with a handle.
+#[test]
+fn handles_can_be_printed() {
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "printed")]
+    struct Program {
+        db: Db,
+        users: Keyspace,
+        snapshot: Snapshot,
+        cursor: Cursor,
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), options()).unwrap();
+    assert_eq!(Db::open(dir.path().join("db"), options()).unwrap_err().kind(), ErrorKind::Locked);
+    let users = db.keyspace("users").unwrap();
+    users.put(b"\xff", "value").unwrap();
+    let mut cursor = users.cursor(..);
+    cursor.next().unwrap();
+    let program = format!("{:?}", Program { snapshot: db.snapshot(), db, users, cursor });
+    for part in ["Db { preset: Lsm, .. }", "name: \"users\"", "seq: ", "key: Some(b\""] {
+        assert!(program.contains(part), "{program}");
+    }
 }

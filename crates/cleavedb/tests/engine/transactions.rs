@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Options};
+use cleavedb::{Background, Db, Durability, Error, ErrorKind, Options};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::transactions::{Committed, check_serializable, interleaved};
@@ -218,4 +218,24 @@ fn compare_and_swap_and_pops_do_what_they_say() {
     assert!(!db.delete_if("b", |value| value == b"x").unwrap());
     assert_eq!(db.update("b", |_| None::<Vec<u8>>).unwrap(), None);
     assert!(db.first_key_value().unwrap().is_none());
+}
+
+/// The body of a transaction had to dress an error of the program as one of the engine.
+#[test]
+fn an_error_of_the_program_gives_a_transaction_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let error = db
+        .transact(|transaction| {
+            transaction.put("balance", "-1")?;
+            let paid: i64 = "seven".parse().map_err(Error::other)?;
+            Ok(paid)
+        })
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Other);
+    assert!(error.downcast_ref::<std::num::ParseIntError>().is_some(), "{error}");
+    assert!(error.to_string().contains("invalid digit"), "{error}");
+    assert_eq!(db.get("balance").unwrap(), None);
+    let io = std::io::Error::from(error);
+    assert!(io.downcast::<Error>().is_ok_and(|error| error.kind() == ErrorKind::Other));
 }

@@ -54,7 +54,7 @@ fn tables(image: &Image) -> usize {
 /// The store on `images` is refused, and nothing is changed but the lock file.
 fn refused(setup: &Setup, images: &[Image]) -> Error {
     let disks = Disks::from_images(images, setup);
-    let error = open_all(&disks.storages(), setup).err().expect("an open must be refused");
+    let error = open_all(&disks.storages(), setup).expect_err("an open must be refused");
     assert_eq!(hash_of(&disks.images()), hash_of(images), "{error}");
     error
 }
@@ -344,7 +344,7 @@ fn becomes_read_only(number: usize, background: Background, names: [&str; 2]) {
     }
     assert_eq!(content(&db), expected, "reads go on, and a refused write does not show");
     drop(db);
-    open_all(&storages, &setup).err().expect("nothing can be written yet");
+    open_all(&storages, &setup).expect_err("nothing can be written yet");
     faulty.heal();
     let db = open_all(&storages, &setup).unwrap();
     assert_eq!(content(&db), expected);

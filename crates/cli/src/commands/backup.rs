@@ -110,7 +110,11 @@ pub(super) fn run(args: &BackupArgs, global: &Global, console: &Console) -> Resu
     interrupt::watch(console)?;
     let open = || Backups::open(&args.directory);
     if args.list {
-        for backup in open()?.list()? {
+        let backups = open()?.list()?;
+        if backups.is_empty() {
+            console.note("there are no backups");
+        }
+        for backup in backups {
             console.outcome(&Listed::new(&backup, &args.directory))?;
         }
     } else if let Some(number) = args.verify {

@@ -141,8 +141,12 @@ impl TreeSink {
     pub fn create(root: &Path) -> Result<Self> {
         fs::create_dir_all(root).map_err(Failure::file("create", root))?;
         let mut entries = fs::read_dir(root).map_err(Failure::file("list", root))?;
-        if entries.next().is_some() {
-            let message = "there are files in it; export to a new or empty directory".to_owned();
+        if let Some(entry) = entries.next() {
+            let found = entry.map_err(Failure::file("list", root))?.file_name();
+            let message = format!(
+                "there are files in it ({}); export to a new or empty directory",
+                found.display()
+            );
             return Err(Failure::Input { path: root.to_owned(), message });
         }
         let builder = Builder::new().prefix(".cleave-export-").tempdir_in(root);

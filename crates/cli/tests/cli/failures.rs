@@ -125,10 +125,10 @@ fn a_damaged_value_is_an_error_and_never_missing() {
         Some(path)
     });
     assert!(hit.is_some(), "no file holds the value");
-    home.run(&["get", "damaged"]).fails(3, "corruption");
+    home.run(&["get", "damaged"]).fails(3, "key=damaged");
     assert_eq!(home.run(&["get", "whole"]).ok(), b"2", "the rest is not affected");
-    home.run(&["scan"]).fails(3, "corruption");
-    home.run(&["export", "--dir", "out"]).fails(3, "corruption");
+    home.run(&["scan"]).fails(3, "key=damaged");
+    home.run(&["export", "--dir", "out"]).fails(3, "`cleave repair DAMAGED NEW` saves");
     let checked = home.run(&["check"]);
     assert_eq!(checked.code, Some(3));
     let report = String::from_utf8(checked.out).unwrap();
@@ -191,4 +191,32 @@ fn what_is_readable_in_a_damaged_database_is_saved() {
     let repaired: serde_json::Value = serde_json::from_slice(&json.out).unwrap();
     assert_eq!(repaired["lost_keys"], json!(1), "{repaired}");
     home.run(&["repair", "nowhere", "x"]).fails(4, "nowhere");
+}
+
+/// What was met was an "i/o error: Not a directory", which did not say what a database is.
+#[test]
+fn a_file_in_place_of_a_database_is_named_as_such() {
+    let home = Home::new();
+    home.file("file", b"");
+    for args in [["get", "key", "--db"], ["put", "key", "--db"], ["count", "--hex", "--db"]] {
+        home.run(&[&args[..], &["file"]].concat()).fails(4, "a database is a directory");
+    }
+    home.run(&["--db", "file/db", "put", "key", "value"]).fails(4, "a database is a directory");
+}
+
+/// After a kill in a restore, the same command said only that the directory is not empty.
+#[test]
+fn the_rest_of_a_copy_that_was_killed_is_named_as_such() {
+    let home = Home::new();
+    home.fill(&[("key", "value")]);
+    home.run(&["backup", "backups"]).ok();
+    home.run(&["--db", "restored", "restore", "backups"]).ok();
+    let again = ["--db", "restored", "restore", "backups"];
+    home.run(&again).fails(4, "must be empty; choose another one");
+    fs::remove_file(home.path("restored/current")).unwrap();
+    home.run(&again).fails(4, "as a copy leaves them that is killed");
+    home.run(&["checkpoint", "restored"]).fails(4, "as a copy leaves them that is killed");
+    fs::remove_dir_all(home.path("restored")).unwrap();
+    home.run(&again).ok();
+    home.run(&["backup", "cleave.db", "--list"]).ok();
 }

@@ -53,7 +53,8 @@ impl FarRecord<'_> {
         if self.key == key && self.header.seq == seq && self.header.keyspace == keyspace {
             return Ok(());
         }
-        Err(self.segment.damaged(self.offset, "a pointer leads to another key's record"))
+        let what = "a pointer leads to another key's record";
+        Err(self.segment.damaged_value(self.offset, what, key))
     }
 
     /// Passes the value to `visit`, piece by piece, and then verifies its checksum.
@@ -73,6 +74,6 @@ impl FarRecord<'_> {
             return Ok(());
         }
         let what = "record payload does not match its checksum";
-        Err(self.segment.damaged(self.offset, what))
+        Err(self.segment.damaged_value(self.offset, what, &self.key))
     }
 }

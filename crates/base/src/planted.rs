@@ -315,6 +315,8 @@ pub enum Bug {
     BlobWithoutTombstone,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
+    /// A collection takes a short value that an operand has taken up for one that was deleted.
+    TakenUpIsGone,
     /// A bulk load is published although MemTables have older versions of its keys.
     LoadUnderMemTables,
     /// A bulk load gets the last sequence number in use at its beginning.

@@ -239,8 +239,10 @@ impl ReadView {
             let gone = entry.is_none_or(|entry| entry.kind == EntryKind::Delete);
             // A range tombstone is not forgotten while the index has anything that it covers: with
             // an older entry there, a newer one has taken this value up, by an operand.
-            let is_taken_up =
-                !in_table && !expired && known.iter().any(|entry| entry.seq < record.seq);
+            let is_taken_up = !in_table
+                && !expired
+                && !planted(Bug::TakenUpIsGone)
+                && known.iter().any(|entry| entry.seq < record.seq);
             (gone && !is_taken_up).then_some(Gone { seq: record.seq, expired, in_table })
         };
         Ok(asked.filter_map(find).collect())

@@ -50,7 +50,7 @@ use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
-    expiry, loads,
+    expiry, loads, together,
 };
 use cleavedb_values::victim::CostBenefit;
 
@@ -484,6 +484,11 @@ fn crash_with_loads(seed: u64) -> Result<(), String> {
     crash_of(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true), plan, seed)
 }
 
+/// Everything at once, from a seed on in which an operand takes up a value above an older one.
+fn features_meet(seed: u64) -> Result<(), String> {
+    together::all_at_once(&Setup::tiny(Preset::HashKv, false), 97 + seed, 120)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -698,6 +703,7 @@ caught! {
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;
     an_operand_that_a_hash_group_does_not_know: OperandStubForgotten by model_with_merges;
+    a_value_taken_up_that_counts_as_deleted: TakenUpIsGone by features_meet;
     an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;
     a_record_of_an_expired_value_that_is_revived: ExpiredRecordRevived by space_of_expired_values;
     a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;

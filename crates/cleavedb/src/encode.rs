@@ -42,7 +42,7 @@ pub fn parts<'k, T: TupleUnpack<'k>>(key: &'k [u8]) -> Result<T> {
 }
 
 /// The keys whose parts begin with `parts`, that of `parts` alone included: for
-/// [`crate::Db::range`] and cursors.
+/// [`crate::Keyspace::range`] and cursors.
 pub fn within(parts: &impl TuplePack) -> Range<Vec<u8>> {
     let from = key(parts);
     // No part begins with this byte.

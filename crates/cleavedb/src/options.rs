@@ -53,8 +53,8 @@ pub enum MinSeparated {
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
-    /// As [`MinSeparated::AtLeast`] with the length that [`crate::Db::store_min_separated`] stored
-    /// with the data, or with this number of bytes if none is stored.
+    /// As [`MinSeparated::AtLeast`] with the length that [`crate::Keyspace::store_min_separated`]
+    /// stored with the data, or with this number of bytes if none is stored.
     Stored(usize),
 }
 

@@ -152,17 +152,17 @@ impl Snapshot {
         self.range(..).next_back().transpose()
     }
 
-    /// As [`crate::Db::range`], at the snapshot, which the range holds a clone of.
+    /// As [`crate::Keyspace::range`], at the snapshot, which the range holds a clone of.
     pub fn range(&self, range: impl KeyRange) -> Range {
         Range::of(self.cursor(range))
     }
 
-    /// As [`crate::Db::prefix`], at the snapshot.
+    /// As [`crate::Keyspace::prefix`], at the snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.range(Prefix(prefix))
     }
 
-    /// As [`crate::Db::cursor`], at the snapshot, which the cursor holds a clone of.
+    /// As [`crate::Keyspace::cursor`], at the snapshot, which the cursor holds a clone of.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let (engine, refused) = (self.engine.clone(), self.at().err());
         Cursor::new(engine, Bounds::of(self.keyspace.id, &range), self.held.clone(), refused)

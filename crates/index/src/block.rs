@@ -12,7 +12,7 @@
 //!
 //! The zeros align the end of a data block with the end of a page; mostly there are few or none.
 //!
-//! `tag` holds the kind in bits 0, 1 and 7 ([`kind_bits`]), whether it is a repeat in bit 2, and
+//! `tag` holds the kind in bits 0, 1 and 7 (`kind_bits`), whether it is a repeat in bit 2, and
 //! the length of `seq` in bits 3 to 6. `seq` is the zigzag difference to the base, which is the
 //! sequence number of the block's first entry, little-endian without its leading zeros. The end of
 //! an entry follows from its lengths, so that it can be skipped without decoding it.

@@ -86,7 +86,7 @@ pub enum ChangeKind {
         /// The key behind the last one; `None` for all that follow.
         upto: Option<Bytes>,
     },
-    /// The value of a key changes, as [`crate::Db::merge`] changes it.
+    /// The value of a key changes, as [`crate::Keyspace::merge`] changes it.
     Merge {
         /// The key.
         key: Bytes,

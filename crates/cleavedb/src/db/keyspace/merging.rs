@@ -25,9 +25,9 @@ impl Keyspace {
     /// values expire ([`crate::KeyspaceOptions::ttl`]), and to a key that is hot (`hoakv`), a merge
     /// is an [`Keyspace::update`].
     ///
-    /// Fails with [`ErrorKind::Merge`] if the open does not know the operator
-    /// ([`crate::Options::merge_operators`]), and with [`ErrorKind::InvalidArgument`] if it does
-    /// not accept the operand.
+    /// Fails with [`crate::ErrorKind::Merge`] if the open does not know the operator
+    /// ([`crate::Options::merge_operators`]), and with [`crate::ErrorKind::InvalidArgument`] if it
+    /// does not accept the operand.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

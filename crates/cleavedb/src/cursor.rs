@@ -258,8 +258,8 @@ impl Cursor {
         self.sought(Direction::Backward, &from, VisibleIter::seek_last)
     }
 
-    /// The value of the key that it is on, as [`crate::Keyspace::get`] returns it; `None` if it is on no
-    /// key. Asked again, it is not read again, unless it has more than 1 MiB.
+    /// The value of the key that it is on, as [`crate::Keyspace::get`] returns it; `None` if it is
+    /// on no key. Asked again, it is not read again, unless it has more than 1 MiB.
     pub fn value(&mut self) -> Result<Option<Bytes>> {
         match &self.place {
             Place::Failed(error) => return Err(error.clone()),

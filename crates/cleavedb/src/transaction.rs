@@ -203,8 +203,8 @@ impl Transaction {
         Ok(None)
     }
 
-    /// Stores `value` under `key` at the commit. Fails as [`crate::Keyspace::put`] does on a key or value
-    /// that is too long.
+    /// Stores `value` under `key` at the commit. Fails as [`crate::Keyspace::put`] does on a key or
+    /// value that is too long.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(self.snapshot.target(), Op::put(key.as_ref(), value.as_ref()))
     }

@@ -202,7 +202,8 @@ impl Cursor {
         stop.extend_from_slice(encoded_key);
     }
 
-    /// The key that it is on; `None` if it is on none.
+    /// The key that it is on; `None` if it is on none. It is borrowed from the cursor, which
+    /// [`Cursor::value`] changes: [`Cursor::item`] returns both.
     pub fn key(&self) -> Option<&[u8]> {
         self.current().and_then(|entry| entry.encoded_key.get(KEYSPACE_PREFIX_LEN..))
     }

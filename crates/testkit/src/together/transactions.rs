@@ -116,7 +116,11 @@ impl Open {
                 if within.contains_key(&key).map_err(failed)? != got.is_some() {
                     return Err("a transaction does not know what it reads".to_owned());
                 }
-                let is_own = |(other, write): &(String, Write)| *other == name && write.key == key;
+                // What it has written or deleted itself is not read from the database.
+                let is_own = |(other, Write { key: from, upto, .. }): &(String, Write)| {
+                    let deletes = |upto: &Vec<u8>| *from <= key && key < *upto;
+                    *other == name && (*from == key || upto.as_ref().is_some_and(deletes))
+                };
                 if !self.pending.iter().any(is_own) {
                     self.reads.push((name, Read::Key(key)));
                 }

@@ -336,8 +336,14 @@ impl ReadView {
         let of_group: Vec<_> = records.iter().map(|record| (record.kind, record.seq)).collect();
         let of_index: Vec<_> = known.iter().map(|it| (it.content.kind(), it.seq)).collect();
         let (mut answered, mut known) = (above_dead(answered), above_dead(&known));
-        // Jobs combine operands in the index, and apply them to short values.
+        // Jobs combine operands in the index, and apply them to short values, and to none where the
+        // value below has expired: its entry may be there still, and no reader sees it.
         if answered.iter().any(|version| version.content.kind() == EntryKind::Operand) {
+            let is_over = |version: &Visible| match version.content {
+                Content::Pointer(_, expiry) => expiry.is_over(self.points.expired_before),
+                _ => false,
+            };
+            let lives = |version: &Visible| lives(version) && !is_over(version);
             [&mut answered, &mut known].into_iter().for_each(|all| all.retain(lives));
         }
         assert_eq!(

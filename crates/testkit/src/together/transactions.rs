@@ -85,10 +85,10 @@ impl Open {
             (_, None, None, _) => within.delete(key),
         }
         .map_err(failed)?;
-        let space = self.seen.space(&name)?;
         if write.operand.is_some() {
-            self.reads.push((name.clone(), Read::Key(write.key.clone())));
+            self.note_read(&name, &write.key);
         }
+        let space = self.seen.space(&name)?;
         // Its reads are as of when it began; values live from now on.
         let (own, passed) = match &write.operand {
             Some(_) if space.state.get(key).is_some() => (space.merged(write), 0),
@@ -100,6 +100,18 @@ impl Open {
         space.state.apply(std::slice::from_ref(&own));
         self.pending.push((name, Write { ttl: goes, ..own }));
         Ok(())
+    }
+
+    /// Notes that it reads a key. What it has written or deleted itself is not read from the
+    /// database.
+    fn note_read(&mut self, name: &str, key: &[u8]) {
+        let is_own = |(other, Write { key: from, upto, .. }): &(String, Write)| {
+            let deletes = |upto: &Vec<u8>| &from[..] <= key && key < &upto[..];
+            other == name && (from == key || upto.as_ref().is_some_and(deletes))
+        };
+        if !self.pending.iter().any(is_own) {
+            self.reads.push((name.to_owned(), Read::Key(key.to_vec())));
+        }
     }
 
     /// Reads a key or a range of a keyspace.
@@ -116,14 +128,7 @@ impl Open {
                 if within.contains_key(&key).map_err(failed)? != got.is_some() {
                     return Err("a transaction does not know what it reads".to_owned());
                 }
-                // What it has written or deleted itself is not read from the database.
-                let is_own = |(other, Write { key: from, upto, .. }): &(String, Write)| {
-                    let deletes = |upto: &Vec<u8>| *from <= key && key < *upto;
-                    *other == name && (*from == key || upto.as_ref().is_some_and(deletes))
-                };
-                if !self.pending.iter().any(is_own) {
-                    self.reads.push((name, Read::Key(key)));
-                }
+                self.note_read(&name, &key);
                 Ok(())
             }
             1 => {

@@ -8,10 +8,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 
 use cleavedb_base::sync::thread::{Builder, JoinHandle};
 use cleavedb_base::sync::{Condvar, Mutex};
-use cleavedb_base::{Error, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use crate::aligned::AlignedBuf;
 use crate::api::{File, FileLayer, write_all_at};
@@ -55,7 +56,7 @@ impl WriteBehind {
     /// Waits until all calls are done. Then all writes are, and all syncs that were asked for.
     pub fn settle(&self) -> Result<()> {
         let mut state = self.queue.state.lock();
-        while !state.works.is_empty() || state.busy {
+        while !state.ended && (!state.works.is_empty() || state.busy) {
             self.queue.changed.wait(&mut state);
         }
         state.failed.clone().map_or(Ok(()), Err)
@@ -64,8 +65,7 @@ impl WriteBehind {
 
 impl Drop for WriteBehind {
     fn drop(&mut self) {
-        self.queue.state.lock().ended = true;
-        self.queue.changed.notify_all();
+        self.queue.end(None);
         // A panic of the thread was told when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -111,7 +111,7 @@ struct State {
     busy: bool,
     has_thread: bool,
     failed: Option<Error>,
-    /// Whether the rest is given up.
+    /// Whether the rest, and all that comes later, is given up.
     ended: bool,
 }
 
@@ -130,8 +130,11 @@ impl Queue {
             }
             return;
         }
-        while state.bytes > 0 && state.bytes + work.bytes() > WAITING_MAX {
+        while !state.ended && state.bytes > 0 && state.bytes + work.bytes() > WAITING_MAX {
             self.changed.wait(&mut state);
+        }
+        if state.ended {
+            return;
         }
         state.bytes += work.bytes();
         state.works.push_back(work);
@@ -139,8 +142,20 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Gives up what is not done. Nothing waits for it any more.
+    fn end(&self, failed: Option<Error>) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.failed = state.failed.take().or(failed);
+        // The handles of files keep the queue, which must not keep files.
+        state.works.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// The thread.
     fn work(&self) {
+        let _ends = EndsWithPanic(self);
         let mut state = self.state.lock();
         while !state.ended {
             let Some(work) = state.works.pop_front() else {
@@ -159,8 +174,18 @@ impl Queue {
             state.failed = state.failed.take().or(done.err());
             self.changed.notify_all();
         }
-        // The handles of files, which keep the queue, keep no files of each other.
-        state.works.clear();
+    }
+}
+
+/// Ends a queue whose thread panics, so that no caller waits for it for ever.
+struct EndsWithPanic<'q>(&'q Queue);
+
+impl Drop for EndsWithPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let what = "the thread that writes files has panicked";
+            self.0.end(Some(Error::new(ErrorKind::Io, what)));
+        }
     }
 }
 

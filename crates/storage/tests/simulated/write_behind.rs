@@ -1,11 +1,12 @@
 //! Files that a thread writes, or the caller at once where there is no thread.
 
+use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{ErrorKind, FileNumber};
 use cleavedb_storage::api::write_all_at;
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage, WriteBehind};
+use cleavedb_storage::{Access, File, FileKind, FileLayer, Mode, Name, Storage, WriteBehind};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op, Rule};
 use cleavedb_storage_sim::sim::PowerLoss;
@@ -83,5 +84,26 @@ fn a_drop_gives_up_what_waits() {
     write(&*file);
     drop(behind);
     // Neither waits nor fails, although there is no thread any more.
-    file.sync().unwrap();
+    write(&*file);
+}
+
+/// A file whose writes panic.
+struct Panicking(Arc<dyn File>);
+
+impl FileLayer for Panicking {
+    fn inner(&self) -> &dyn File {
+        &*self.0
+    }
+
+    fn write_at(&self, _buf: &[u8], _offset: u64) -> io::Result<usize> {
+        std::panic::resume_unwind(Box::new("a write"));
+    }
+}
+
+#[test]
+fn a_panic_of_the_thread_is_an_error_of_its_caller() {
+    let behind = WriteBehind::new(true).unwrap();
+    let file = Sim::new().open(&name(1), Mode::CreateNew, Access::Direct).unwrap();
+    write(&*behind.file(name(1), Arc::new(Panicking(file))));
+    assert_eq!(behind.settle().unwrap_err().kind(), ErrorKind::Io);
 }

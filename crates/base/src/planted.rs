@@ -293,6 +293,8 @@ pub enum Bug {
     OperandHidesOlder,
     /// A compaction combines an operand that a collection has repeated, and its original stays.
     RepeatCombined,
+    /// What is left of a value that has expired stays, and a check takes it for damage.
+    LeftOverIsDamage,
     /// A job combines operands between which a snapshot reads.
     OperandsCombinedAcross,
     /// A collection drops or replaces a value, as a filter says, and the index keeps its old entry.

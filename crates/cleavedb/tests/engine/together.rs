@@ -59,3 +59,10 @@ fn features_meet_in_odd_seeds() {
 fn a_value_that_an_operand_has_taken_up_hides_older_ones() {
     check(&Setup::tiny(Preset::HashKv, false), 97);
 }
+
+/// A collection has repeated an entry that expires, and a compaction drops the original with its
+/// record. A check took the repeat, which no reader sees, for damage.
+#[test]
+fn what_is_left_of_an_expired_value_is_no_damage() {
+    check(&Setup::long_values(Preset::Ohdb, false), 4729);
+}

@@ -489,6 +489,12 @@ fn features_meet(seed: u64) -> Result<(), String> {
     together::all_at_once(&Setup::tiny(Preset::HashKv, false), 97 + seed, 120)
 }
 
+/// The same, from a seed on in which a compaction drops an expired value that a collection has
+/// repeated.
+fn expiries_meet(seed: u64) -> Result<(), String> {
+    together::all_at_once(&Setup::long_values(Preset::Ohdb, false), 4729 + seed, 120)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -704,6 +710,7 @@ caught! {
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;
     an_operand_that_a_hash_group_does_not_know: OperandStubForgotten by model_with_merges;
     a_value_taken_up_that_counts_as_deleted: TakenUpIsGone by features_meet;
+    a_left_over_of_an_expired_value_taken_for_damage: LeftOverIsDamage by expiries_meet;
     an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;
     a_record_of_an_expired_value_that_is_revived: ExpiredRecordRevived by space_of_expired_values;
     a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;

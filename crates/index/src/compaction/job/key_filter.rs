@@ -126,8 +126,10 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
     #[inline]
     fn decide(&mut self, entry: Entry<'_>, keep: bool, output: &mut Output<'_>) -> Result<()> {
         // A value that has expired leaves a tombstone. A repeat does not own its record, and stays
-        // until it meets the entry that does.
-        let expired = !entry.repeat && self.retention.is_expired(&entry);
+        // until it meets the entry that does, or none can be left.
+        let expired = self.retention.is_expired(&entry)
+            && (!entry.repeat
+                || !output.may_be_older(entry.key) && !planted(Bug::LeftOverIsDamage));
         if !keep || expired {
             if entry.kind.is_pointer() && !entry.repeat {
                 self.keeper.dropped(entry)?;

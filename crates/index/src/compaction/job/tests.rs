@@ -159,6 +159,30 @@ fn a_repeat_alone_frees_nothing() {
     assert!(outcome.items[0].repeat, "only the original entry owns the record");
 }
 
+/// A repeat in the last place has no original: a compaction has dropped that alone.
+#[test]
+fn an_expired_repeat_goes_with_nothing_below_it() {
+    let world = World::new();
+    let repeat = Item::expiring_pointer("a", 10, 1, 5).repeated();
+    let kept = |lists: &[Vec<Item>]| {
+        let version = runs(&world, lists);
+        let (position, tables) =
+            (version.runs()[0].position, version.runs()[0].set.tables().to_vec());
+        let input = CompactionInput { level: 0, position: Some(position), tables };
+        let inputs = Compaction::new(vec![input], 0, Some(position), false);
+        let options = CompactionOptions::default();
+        let job =
+            CompactionJob::prepare(&version, inputs, vec![], &options, &TableOptions::default());
+        let (mut job, mut dropped) = (job.with_expired_before(6), Dropped::default());
+        job.run(&world, &mut dropped, SubcompactionMode::Never, &AtomicBool::new(false)).unwrap();
+        assert!(dropped.0.is_empty(), "a repeat owns no record");
+        contents(&version.apply(&job.finish().0).unwrap())
+    };
+    assert!(kept(&[vec![repeat.clone()]]).is_empty());
+    let both = [vec![repeat.clone()], vec![Item::expiring_pointer("a", 10, 1, 5)]];
+    assert_eq!(kept(&both).len(), 2, "the original is still to come");
+}
+
 #[test]
 fn tables_end_between_keys_only() {
     let mut list = Vec::new();

@@ -293,6 +293,8 @@ pub enum Bug {
     OperandHidesOlder,
     /// A compaction combines an operand that a collection has repeated, and its original stays.
     RepeatCombined,
+    /// A hot record at the beginning of a segment is taken for one of the segment before.
+    RecordOfNextSegment,
     /// What is left of a value that has expired stays, and a check takes it for damage.
     LeftOverIsDamage,
     /// A job combines operands between which a snapshot reads.

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Location, ValuePointer};
 
 use crate::slot::Slot;
@@ -162,8 +163,7 @@ impl HotSegment {
     }
 }
 
-/// Whether a segment at `place` that has `count` records has a place for the record at `pointer`: a
-/// record of another segment has none.
+/// Whether a segment at `place` that has `count` records may have the record at `pointer`.
 pub(crate) fn holds(place: Location, count: usize, pointer: ValuePointer) -> bool {
     let within = |offset: &u64| *offset < SEGMENT_MAX;
     let offset = pointer.offset.checked_sub(place.offset).filter(within);
@@ -177,18 +177,24 @@ pub(crate) fn holds(place: Location, count: usize, pointer: ValuePointer) -> boo
 #[derive(Debug)]
 pub struct HotSegmentBuilder {
     place: Location,
+    /// Bytes of its records: the next segment may begin less than [`SEGMENT_MAX`] behind it.
+    len: u64,
     records: Vec<HotRecord>,
 }
 
 impl HotSegmentBuilder {
-    /// A segment at `place`.
-    pub fn new(place: Location) -> Self {
-        Self { place, records: Vec::new() }
+    /// A segment at `place` with `len` bytes of records.
+    pub fn new(place: Location, len: u64) -> Self {
+        Self { place, len, records: Vec::new() }
     }
 
-    /// Whether it has a place for the record at `pointer`.
+    /// Whether it has a place for the record at `pointer`: a record of another segment has none.
     pub fn holds(&self, pointer: ValuePointer) -> bool {
-        holds(self.place, self.records.len(), pointer)
+        let end = match planted(Bug::RecordOfNextSegment) {
+            true => SEGMENT_MAX,
+            false => self.len,
+        };
+        holds(self.place, self.records.len(), pointer) && pointer.offset - self.place.offset < end
     }
 
     /// Adds the record of `key` at `pointer`, which it must hold.
@@ -199,7 +205,7 @@ impl HotSegmentBuilder {
 
     /// The segment.
     pub fn finish(self) -> Arc<HotSegment> {
-        let Self { place, mut records } = self;
+        let Self { place, mut records, .. } = self;
         records.sort_unstable_by_key(HotRecord::order);
         Arc::new(HotSegment::new(place, records.into()))
     }
@@ -264,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_record_is_found_by_its_number_and_its_key_alone() {
-        let mut builder = HotSegmentBuilder::new(PLACE);
+        let mut builder = HotSegmentBuilder::new(PLACE, SEGMENT_MAX);
         let last = ValuePointer { file: PLACE.file, offset: 4096 + (2 << 20) - 1, len: RECORD_MAX };
         let first = ValuePointer { file: PLACE.file, offset: 4096, len: RECORD_MIN };
         let (one, other) = (HotKey::new(b"one", 5), HotKey::new(b"other", 5));
@@ -293,10 +299,19 @@ mod tests {
         assert_ne!(HotKey::new(b"one", 6), one);
     }
 
+    /// Long records leave much space at the end of a segment, so that the next one begins early.
+    #[test]
+    fn a_record_of_the_next_segment_has_no_place() {
+        let builder = HotSegmentBuilder::new(PLACE, 8192);
+        let at =
+            |offset: u64| ValuePointer { file: PLACE.file, offset: 4096 + offset, len: RECORD_MIN };
+        assert!(builder.holds(at(8191)) && !builder.holds(at(8192)));
+    }
+
     #[test]
     fn numbers_of_removed_segments_are_taken_again() {
         let mut segments = Segments::default();
-        let segment = |offset| HotSegmentBuilder::new(Location { offset, ..PLACE }).finish();
+        let segment = |offset| HotSegmentBuilder::new(Location { offset, ..PLACE }, 0).finish();
         let numbers = [4096, 8192, 12288].map(|offset| segments.add(segment(offset)));
         assert_eq!(numbers, [Some(0), Some(1), Some(2)]);
         segments.remove(Location { offset: 8192, ..PLACE });

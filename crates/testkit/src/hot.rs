@@ -5,7 +5,7 @@
 //! is too small, so that keys leave it; it is followed by a reopening, after which the store must
 //! be as it was.
 
-use cleavedb::{Db, Durability, Error, Relocation};
+use cleavedb::{Background, Db, Durability, Error, Options, Preset, Relocation};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -342,4 +342,41 @@ fn run(setup: &Setup, ops: &[Op]) -> Checked<()> {
     }
     session.compare_all()?;
     session.leave(true)
+}
+
+/// Hot values so long that much of each segment is left over at its end, in segments that are
+/// overwritten one after another: each value stays what it is.
+pub fn long_hot_values() -> Checked<()> {
+    const KEYS: u8 = 250;
+    const AT_ONCE: u8 = 10;
+    let preset = Options::preset(Preset::HoaKv);
+    let mut options = Options { background: Background::Manual, ..preset };
+    options.groups.heat_limit = Some(1);
+    let value = |key: u8, round: u8| [&[key, round][..], &[0x5a; 16_000]].concat();
+    let sim = Sim::new();
+    let mut db = opened(&sim, &options)?;
+    let failed = |e: Error| e.to_string();
+    for round in 0..=KEYS / AT_ONCE {
+        // All keys, and then some after the others.
+        let mut written = if round == 0 { 0..KEYS } else { (round - 1) * AT_ONCE..round * AT_ONCE };
+        written.try_for_each(|key| db.put([key], value(key, round))).map_err(failed)?;
+        db.flush().map_err(failed)?;
+        let segments = db.metrics().hot.map_or(0, |hot| hot.stats.segments);
+        if round == 0 && segments < 2 {
+            return Err(format!("{segments} hot segments"));
+        }
+        for key in 0..KEYS {
+            let newest = if key < round * AT_ONCE { key / AT_ONCE + 1 } else { 0 };
+            if db.get([key]).map_err(failed)? != Some(value(key, newest).into()) {
+                return Err(format!("round {round}: another value of key {key}"));
+            }
+        }
+        let report = db.verify().map_err(failed)?;
+        report.problems.first().map_or(Ok(()), |problem| Err(format!("{problem}")))?;
+        if round == 20 {
+            drop(db);
+            db = opened(&sim, &options)?;
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use cleavedb::Relocation;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::hot::{
     a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer,
-    hot_keys_stay_hot_behind_an_open, matrix, promotions_follow_reads,
+    hot_keys_stay_hot_behind_an_open, long_hot_values, matrix, promotions_follow_reads,
 };
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 
@@ -60,4 +60,10 @@ fn a_collection_leaves_nothing_dead_in_the_hot_store() {
 #[test]
 fn hot_keys_stay_hot_although_an_open_forgets_their_heat() {
     hot_keys_stay_hot_behind_an_open().unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// The first record of a segment was taken for one of the segment before, and was lost with it.
+#[test]
+fn long_values_stay_hot_when_other_segments_leave() {
+    long_hot_values().unwrap_or_else(|e| panic!("{e}"));
 }

@@ -39,7 +39,7 @@ use cleavedb_testkit::follow::{
 use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::held_collections::{End, a_collection_beside};
-use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
+use cleavedb_testkit::hot::{long_hot_values, matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
@@ -381,6 +381,10 @@ fn drawn_hot_stores(seed: u64) -> Result<(), String> {
 /// A part of the matrix of the hot store.
 fn hot_matrix(seed: u64) -> Result<(), String> {
     matrix(seed as usize, SEEDS as usize)
+}
+
+fn hot_values_of_many_bytes(_: u64) -> Result<(), String> {
+    long_hot_values()
 }
 
 /// The same with values in groups and level 0 in partitions that leave.
@@ -738,6 +742,7 @@ caught! {
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
     an_older_hot_value_behind_damage: OlderThanDamagedTrusted by damaged_hot_segments;
     a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
+    a_hot_record_of_the_next_segment: RecordOfNextSegment by hot_values_of_many_bytes;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
     a_cached_record_of_another_database: CachedWithoutDatabase by shared_caches;

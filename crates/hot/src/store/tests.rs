@@ -17,7 +17,7 @@ fn pointer(number: u64, at: u64) -> ValuePointer {
 
 /// A change that adds segment `number` with a record of each key.
 fn added(store: &HotStore, number: u64, keys: &[&[u8]]) -> HotChange {
-    let mut builder = HotSegmentBuilder::new(place(number));
+    let mut builder = HotSegmentBuilder::new(place(number), SEGMENT_MAX);
     let mut change = HotChange::default();
     for (at, key) in (0..).zip(keys) {
         let (key, pointer) = (store.key(key), pointer(number, at));
@@ -123,7 +123,8 @@ fn full(bytes: u64) -> (HotStore, u64) {
     let mut filled = 0;
     for number in 0..bytes / SEGMENT_MAX {
         let place = Location { file: FileNumber(number / 32), offset: number % 32 * SEGMENT_MAX };
-        let (mut change, mut builder) = (HotChange::default(), HotSegmentBuilder::new(place));
+        let (mut change, mut builder) =
+            (HotChange::default(), HotSegmentBuilder::new(place, SEGMENT_MAX));
         for at in 0..SEGMENT_MAX / u64::from(LEN) {
             let key = store.key(format!("{number:012}{at:012}").as_bytes());
             let offset = place.offset + at * u64::from(LEN);

@@ -416,8 +416,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let order: Vec<u32> = (0..self.items.len() as u32).collect();
         let moved = shard.write(&order, &mut writer)?;
         let written = writer.finish()?;
-        let mut builders: Vec<HotSegmentBuilder> =
-            written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
+        let builder = |extent: &Extent| HotSegmentBuilder::new(extent.place, extent.records_len);
+        let mut builders: Vec<HotSegmentBuilder> = written.extents.iter().map(builder).collect();
         let mut segment = 0;
         // The records lie in their order, in one segment after another.
         for (record, (id, pointer)) in self.records.iter().zip(&moved) {

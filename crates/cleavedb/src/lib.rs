@@ -138,7 +138,7 @@ pub use changes::{Change, ChangeBatch, ChangeKind, Changes};
 pub use check::CheckReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
-pub use cleavedb_hot::store::HotStats;
+pub use cleavedb_hot::HotStats;
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::{FileClass, open_files};

@@ -5,7 +5,7 @@ mod prometheus;
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use cleavedb_hot::store::HotStats;
+use cleavedb_hot::HotStats;
 use cleavedb_storage::FileClass;
 
 use crate::latency::OperationLatency;

@@ -67,7 +67,13 @@ pub struct Room {
     pub segment: u64,
     /// Whether dead space is needed elsewhere: then a third of the store is dead at most.
     pub reclaims: bool,
+    /// Hundredths of the live records of the last evacuation that stayed hot.
+    pub staying: u64,
 }
+
+/// Least part of a segment that its evacuation is expected to free, a divisor: a store that is full
+/// of records that stay hot would be copied again and again.
+const FREED: u64 = 8;
 
 /// The segments to evacuate, so that there is `room`: those that a caller asked for first, and then
 /// those with the least live part. While space is not short, dead records stay until the store is
@@ -75,9 +81,10 @@ pub struct Room {
 ///
 /// The bytes to be moved are at most as many as come in. If the store was too long before, they are
 /// more by what it was too long, up to one in [`EXCESS`] bytes of its capacity, or one segment at
-/// least. If a caller asked for segments, they are more by as many as that.
+/// least. If a caller asked for segments, they are more by as many as that. If the store is too
+/// long, one segment leaves even if it is expected to free little, to see what stays hot now.
 pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
-    let Room { capacity, incoming, segment, reclaims } = room;
+    let Room { capacity, incoming, segment, reclaims, staying } = room;
     let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
     let excess = len.saturating_sub(capacity);
     let asked = segments.iter().any(|segment| segment.asked);
@@ -103,7 +110,8 @@ pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
             continue;
         }
         let first = beyond > 0 && moved == 0;
-        if !dead && !first && moved + victim.live > may_move {
+        let frees = victim.len - victim.live.min(victim.len) * staying / 100 >= victim.len / FREED;
+        if !dead && !first && (moved + victim.live > may_move || !frees && !victim.asked) {
             continue;
         }
         moved += victim.live;
@@ -148,7 +156,8 @@ mod tests {
     #[test]
     fn a_third_of_a_store_with_room_may_be_dead_where_space_is_short() {
         let segments = |live| (0..40).map(|i| segment(i, 100, live)).collect::<Vec<_>>();
-        let has_space = Room { capacity: 1 << 20, incoming: 600, segment: 100, reclaims: false };
+        let has_space =
+            Room { capacity: 1 << 20, incoming: 600, segment: 100, reclaims: false, staying: 50 };
         assert_eq!(victims(segments(30), has_space), [], "dead space is of no use elsewhere");
         // 1,200 of 4,000 bytes are live: 600 dead ones may stay, and four segments.
         assert_eq!(chosen(&segments(30), 1 << 20, 600).len(), 18);
@@ -156,7 +165,7 @@ mod tests {
     }
 
     fn chosen(segments: &[SegmentFacts], capacity: u64, incoming: u64) -> Vec<u64> {
-        let room = Room { capacity, incoming, segment: 100, reclaims: true };
+        let room = Room { capacity, incoming, segment: 100, reclaims: true, staying: 50 };
         let victims = victims(segments.to_vec(), room);
         victims.iter().map(|place| place.file.0).collect()
     }
@@ -183,6 +192,25 @@ mod tests {
         assert_eq!(chosen(&segments, 150, 0), [1], "one segment at least");
         let many: Vec<_> = (0..20).map(|i| segment(i, 100, 90)).collect();
         assert_eq!(chosen(&many, 1600, 0), [0, 1], "and an eighth of the capacity");
+    }
+
+    #[test]
+    fn where_all_stays_hot_only_dead_records_are_a_reason_to_leave() {
+        let full: Vec<_> = (0..20).map(|i| segment(i, 100, 95)).collect();
+        let staying = |staying| Room {
+            capacity: 1_900,
+            incoming: 1_000,
+            segment: 100,
+            reclaims: true,
+            staying,
+        };
+        assert_eq!(victims(full.clone(), staying(50)).len(), 11);
+        assert_eq!(victims(full.clone(), staying(100)).len(), 1, "to see what stays now");
+        let some_dead = full.into_iter().map(|facts| match facts.place.file.0 {
+            number @ 0..5 => SegmentFacts { live: 80 + number, ..facts },
+            _ => facts,
+        });
+        assert_eq!(victims(some_dead.collect(), staying(100)).len(), 5);
     }
 
     #[test]

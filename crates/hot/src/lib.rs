@@ -16,12 +16,14 @@ pub mod change;
 pub mod evacuation;
 pub mod worth;
 pub mod promotions;
+mod stats;
 pub mod store;
 pub mod loading;
 
 pub use heat::HeatSketch;
 pub use index::HotIndex;
 pub use slot::Slot;
+pub use stats::HotStats;
 pub use store::HotStore;
 
 #[cfg(all(test, feature = "loom"))]

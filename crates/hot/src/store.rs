@@ -27,6 +27,7 @@ use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
+use crate::stats::HotStats;
 use crate::table::Table;
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
@@ -81,6 +82,8 @@ pub struct HotStore {
     kept: AtomicU64,
     promoted: AtomicU64,
     demoted: AtomicU64,
+    /// See [`HotStore::staying`].
+    staying: AtomicU8,
     /// Accesses at the last halving.
     halved: AtomicU64,
     half_life: u64,
@@ -107,39 +110,6 @@ pub struct Fill {
     pub capacity: u64,
     /// Live bytes of all separated values, its own among them.
     pub all_live: u64,
-}
-
-/// Facts about the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HotStats {
-    /// Hot keys.
-    pub keys: u64,
-    /// Segments.
-    pub segments: u64,
-    /// Bytes of memory of the index.
-    pub index_memory: u64,
-    /// Bytes of memory in all: index, segments, sketch, and the table of versions that wait.
-    pub memory: u64,
-    /// HeatLimit: see [`HotStore::limit`]. `None` while the store is off.
-    pub limit: Option<u8>,
-    /// Reads, and those that found their key here.
-    pub reads: u64,
-    /// See `reads`.
-    pub hits: u64,
-    /// Writes that flushes have counted, and those of hot keys.
-    pub writes: u64,
-    /// See `writes`.
-    pub write_hits: u64,
-    /// Records written for keys that were hot.
-    pub updates: u64,
-    /// Keys that became hot.
-    pub admitted: u64,
-    /// Keys that became hot because they were read.
-    pub promoted: u64,
-    /// Records that an evacuation copied to another segment.
-    pub kept: u64,
-    /// Keys whose records an evacuation moved to the cold side.
-    pub demoted: u64,
 }
 
 impl HotStore {
@@ -173,6 +143,7 @@ impl HotStore {
             kept: AtomicU64::new(0),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
+            staying: AtomicU8::new(0),
             halved: AtomicU64::new(0),
             half_life,
             limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN)),
@@ -260,6 +231,11 @@ impl HotStore {
     /// Records that a flush is about to read these segments.
     pub fn evacuates(&self, victims: &[Location]) {
         *self.evacuated.lock() = victims.to_vec();
+    }
+
+    /// Hundredths of the live records of the last evacuation that stayed hot; 0 before the first.
+    pub fn staying(&self) -> u64 {
+        self.staying.load(Ordering::Relaxed).into()
     }
 
     /// Takes the segments that the last flush was to read.
@@ -363,6 +339,10 @@ impl HotStore {
         ] {
             let count = change.puts.iter().filter(|put| put.reason == reason).count();
             counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        let kept = change.puts.iter().filter(|put| put.reason == HotReason::Kept).count();
+        if let Some(staying) = (100 * kept).checked_div(kept + change.demoted.len()) {
+            self.staying.store(staying as u8, Ordering::Relaxed);
         }
         self.demoted.fetch_add(change.demoted.len() as u64, Ordering::Relaxed);
         if !planted(Bug::OverwrittenStaysHot) {

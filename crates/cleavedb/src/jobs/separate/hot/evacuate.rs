@@ -89,7 +89,8 @@ impl<'e> HotFlush<'_, 'e> {
             asked: asked.contains(&extent.place) || wanted.contains(&extent.place),
         });
         let capacity = self.capacity;
-        let room = Room { capacity, incoming, segment: SEGMENT_MAX, reclaims };
+        let staying = self.store.staying();
+        let room = Room { capacity, incoming, segment: SEGMENT_MAX, reclaims, staying };
         let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());

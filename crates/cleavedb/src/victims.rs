@@ -8,10 +8,12 @@
 //! first, unless a group has a better one. Segments count in the space goal. The paper sets no
 //! limit for them; under options that follow it they are never collected for space.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, Location};
+use cleavedb_values::groups::Extent;
 use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::victim::{
     CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
@@ -20,7 +22,7 @@ use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::job_state::{Damaged, JobState, SHORT};
-use crate::limit::{file_rewritten_max, planned, rewritten_max};
+use crate::limit::{extents_rewritten_max, file_rewritten_max, planned, rewritten_max};
 use crate::manifest::LiveFiles;
 use crate::space::{budget, reserve};
 use crate::survivors::Survivors;
@@ -113,19 +115,28 @@ pub(crate) fn choose_groups(
     let sizing = groups.partition().sizing();
     let shared = sizing.shared_segments(&segments, groups);
     let sound = sound();
+    // Without need of space groups are collected as a whole, and never fill a disk.
+    let room_on_disk = LazyCell::new(|| reserve::room_on_disk(engine));
+    let fits = |id: &GroupId| fits_whole(groups.extents_of(*id), *room_on_disk);
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
         let candidates = candidates(engine, live, &jobs.damaged.groups);
         engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)
     } else {
-        sizing.outgrown(&segments, groups, &sound).into_iter().collect()
+        sizing.outgrown(&segments, groups, &sound).into_iter().filter(fits).collect()
     };
     // Below a space limit only space is a reason to collect.
     if !chosen.is_empty() || engine.limit.is_some() {
         return chosen;
     }
     let lengths = live.value_files.group_files().filter_map(|(_, meta)| meta.len);
-    let crowded = segments.crowded(groups, lengths, &sound);
-    first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
+    let crowded = segments.crowded(groups, lengths, &sound, engine.options.memtable() as u64);
+    first_that_fit(groups, crowded.into_iter().filter(fits), room.min(SHORT))
+}
+
+/// Whether extents can be collected at once where there is this much room. The estimate leaves out
+/// the run of new pointers and the last block of each file, so only half of the room is used.
+pub(crate) fn fits_whole<'e>(extents: impl Iterator<Item = &'e Extent>, room: u64) -> bool {
+    extents_rewritten_max(extents) <= room / 2
 }
 
 /// The groups that can be collected: those that are not `damaged`, and for which there is room.

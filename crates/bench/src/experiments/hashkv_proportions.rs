@@ -4,11 +4,10 @@
 //! cache of 8 MB for the index and 16 GiB of memory. Here are 2,000,000 pairs, groups for 2 GiB,
 //! write caches of 1/640, caches of 4 MiB, in which no index fits, and 1 GiB of memory. Segments
 //! are a quarter of the paper's, so there are 128 groups in place of 640, and the load fills their
-//! main segments to 97%. Longer ones would measure another thing: files shorter than an eighth of a
-//! main segment are collected for their number, and a flush has 3 MiB. The reserve of log segments
-//! starts collections, as in the paper, because the goal of space lies beyond it; `wisckey` has the
-//! reserve as its goal. Caches of peers stay as they are. A miniature measures another thing, too:
-//! its first flush has not enough bytes to begin all groups.
+//! main segments to 97%. The reserve of log segments starts collections, as in the paper, because
+//! the goal of space lies beyond it; `wisckey` has the reserve as its goal. Caches of peers stay as
+//! they are. A miniature measures another thing: its first flush has not enough bytes to begin all
+//! groups.
 
 use crate::experiments::{Experiment, Metric};
 
@@ -119,7 +118,7 @@ pub const HASHKV_PROPORTIONS: &[Experiment] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{CAPACITY, HASHKV_PROPORTIONS, MEMTABLE, SEGMENT};
+    use super::{CAPACITY, HASHKV_PROPORTIONS, SEGMENT};
     use crate::hash::mix;
     use crate::units;
 
@@ -134,13 +133,6 @@ mod tests {
         (0..pairs).for_each(|key| filled[(mix(key) % groups) as usize] += record);
         let (least, most) = (*filled.iter().min().unwrap(), *filled.iter().max().unwrap());
         assert!(least * 100 > segment * 90 && most <= segment, "{least} to {most} of {segment}");
-    }
-
-    /// A file counts as short up to an eighth of a main segment (`groups/victim.rs`).
-    #[test]
-    fn files_of_flushes_are_not_short() {
-        let (memtable, segment) = (units::parse(MEMTABLE.1), units::parse(SEGMENT.1));
-        assert!(memtable.unwrap() > segment.unwrap() / 8);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, Options, Preset};
+use cleavedb_storage::Storage;
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
@@ -71,4 +72,36 @@ fn grows(preset: Preset) {
 fn one_group_at_first_splits_as_data_grows() {
     grows(Preset::KtStore);
     grows(Preset::HoaKv);
+}
+
+/// All values are in one group, which is longer than the space that the disk has left.
+#[test]
+fn a_group_longer_than_the_free_space_is_collected_in_pieces() {
+    const CAPACITY: u64 = 4 << 20;
+    const RECORDS: u32 = 2_200;
+    for preset in [Preset::KtStore, Preset::HoaKv] {
+        let sim = Sim::new();
+        let mut options = options(preset);
+        options.groups.main_segment_bytes = 1 << 30;
+        (options.space_floor, options.space_amplification) = (0, 1.2);
+        let db = Db::open_in(Arc::new(sim.clone()), options, 7).unwrap();
+        // Where a small disk is known, an open makes groups shorter.
+        sim.set_capacity(CAPACITY);
+        // Keys beyond the last one would begin groups of their own.
+        db.put(key(RECORDS), value(RECORDS, 0)).unwrap();
+        for round in 0..4 {
+            for i in (0..RECORDS).map(|at| at * 147 % RECORDS) {
+                db.put(key(i), value(i, round)).unwrap();
+                while db.step().unwrap() {}
+            }
+        }
+        let metrics = db.metrics();
+        let group = metrics.value_bytes;
+        let free = CAPACITY - sim.free_space().unwrap();
+        eprintln!("{preset}: {group} bytes in {} groups, {free} in use", metrics.groups);
+        assert_eq!(metrics.groups, 1, "{preset}");
+        assert!(group > CAPACITY / 2, "{preset}: {group} bytes");
+        (0..RECORDS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 3)));
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
 }

@@ -48,22 +48,23 @@ impl SegmentSizes {
 const FILES_MIN: u64 = 12;
 const FILES_PER_SEGMENT: u64 = 4;
 
-/// Divisor of a main segment: files below the quotient are short.
+/// Divisor of a main segment, and of a MemTable: files below both quotients are short.
 const SHORT_PART: u64 = 8;
 
 impl SegmentSizes {
     /// The `groups` with several extents, those with most first, if too many of the files with
     /// these `lengths` are short: each short session leaves one. It ends, since a collected group
     /// has one extent. Files of ordinary flushes do not count, however many there are: packing them
-    /// would rewrite the store without need.
+    /// would rewrite the store without need. A MemTable of `memtable` bytes is flushed to few files.
     pub fn crowded(
         &self,
         table: &GroupTable,
         lengths: impl Iterator<Item = u64>,
         groups: &[GroupId],
+        memtable: u64,
     ) -> Vec<GroupId> {
         let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
-        let short_max = (self.main / SHORT_PART).max(2 * BLOCK as u64);
+        let short_max = (self.main.min(memtable) / SHORT_PART).max(2 * BLOCK as u64);
         let short = lengths.filter(|len| *len <= short_max).count() as u64;
         if short <= FILES_MIN + worth {
             return Vec::new();
@@ -246,11 +247,15 @@ mod tests {
             apply(GroupEdit::Add(extent));
         }
         let segments = SegmentSizes { main: 1 << 20, log: 4096, reserved: 0.3 };
-        let crowded = |count, len| {
-            segments.crowded(&table, std::iter::repeat_n(len, count), &[GroupId(0)]).len()
+        let of_memtable = |memtable, count, len| {
+            let lengths = std::iter::repeat_n(len, count);
+            segments.crowded(&table, lengths, &[GroupId(0)], memtable).len()
         };
+        let crowded = |count, len| of_memtable(1 << 20, count, len);
         assert_eq!((crowded(12, 4096), crowded(13, 4096)), (0, 1));
         assert_eq!((crowded(100, 128 << 10), crowded(100, (128 << 10) + 1)), (1, 0));
+        // However long groups are, a flush is as long as a MemTable.
+        assert_eq!(of_memtable(256 << 10, 100, (32 << 10) + 1), 0);
     }
 
     #[test]

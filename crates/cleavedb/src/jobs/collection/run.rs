@@ -14,10 +14,10 @@ use cleavedb_values::{GroupId, ValueFileMeta};
 use crate::jobs::collection::plan::Collect;
 use crate::jobs::liveness::{ByLookUp, of_groups};
 use crate::jobs::new_files::NewFiles;
-use crate::limit::{extents_alive_max, extents_rewritten_max};
+use crate::limit::extents_alive_max;
 use crate::options::Background;
 use crate::space::sizes;
-use crate::victims::Target;
+use crate::victims::{Target, fits_whole};
 
 /// Parts of a collection: two, since its reads and its writes take about the same time.
 pub(super) const PARTS: usize = 2;
@@ -119,7 +119,7 @@ fn collect_each(
 /// them, some with the largest share of dead bytes are collected.
 fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j Extent>) {
     let mut extents: Vec<&Extent> = job.groups.extents_of(group).collect();
-    let room = job.room.filter(|room| extents_rewritten_max(extents.iter().copied()) > *room / 2);
+    let room = job.room.filter(|room| !fits_whole(extents.iter().copied(), *room));
     let Some(room) = room else { return (extents, Vec::new()) };
     let asked = |extent: &Extent| job.forced.is_none_or(|upto| extent.place.file <= upto);
     // Group tombstones must stay as long as the records that they hide, so they count as alive.
@@ -127,10 +127,7 @@ fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j
     let alive = |extent: &Extent| 10 * extents_alive_max([extent]) / extent.len().max(1);
     extents.sort_by_key(|e| (!asked(e), alive(e), e.survivors, e.place));
     let fits = |count: &usize| {
-        let first = extents[..*count].iter().copied();
-        // The estimate leaves out the run of new pointers and the last block of each file, so only
-        // half of the room is used.
-        extents_rewritten_max(first) <= room / 2 && asked(extents[*count - 1])
+        fits_whole(extents[..*count].iter().copied(), room) && asked(extents[*count - 1])
     };
     let count = (2..extents.len()).take_while(fits).last().unwrap_or(1);
     let others = extents.split_off(count);

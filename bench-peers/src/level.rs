@@ -47,12 +47,14 @@ pub struct LevelOpener {
     cache: Option<u64>,
     /// What divides buffers and cache.
     miniature: u64,
+    /// Whether it has its own defaults in place of what its authors advise.
+    own_defaults: bool,
 }
 
 impl LevelOpener {
     /// Will open stores with `args`.
     pub fn new(args: &PeerArgs) -> Self {
-        Self { cache: args.cache, miniature: 1 }
+        Self { cache: args.cache, miniature: 1, own_defaults: false }
     }
 }
 
@@ -69,20 +71,23 @@ impl Opener for LevelOpener {
             bloom_bits: BLOOM_BITS,
             open_files: OPEN_FILES,
         };
-        let db = LevelDb::open(directory, &settings).map_err(failed("open"))?;
-        Ok(Box::new(Level { db, fitted }))
+        let settings = (!self.own_defaults).then_some(&settings);
+        let db = LevelDb::open(directory, settings).map_err(failed("open"))?;
+        Ok(Box::new(Level { db, fitted, own_defaults: self.own_defaults }))
     }
 
     /// In miniature too its tables have 2 MiB and its first level 10 MiB: the latter is built in.
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
-        let miniature = settings::miniature(NAME, options)?;
-        Ok(Box::new(Self { cache: self.cache, miniature }))
+        let (own_defaults, options) = settings::own_defaults(options)?;
+        let miniature = settings::miniature(NAME, &options)?;
+        Ok(Box::new(Self { cache: self.cache, miniature, own_defaults }))
     }
 }
 
 struct Level {
     db: LevelDb,
     fitted: Fitted,
+    own_defaults: bool,
 }
 
 impl Level {
@@ -126,6 +131,16 @@ impl Engine for Level {
     }
 
     fn describe(&self) -> Vec<(String, String)> {
+        let settled = format!("flushed, then no level above its limit, {}", idle::HOW);
+        if self.own_defaults {
+            let options = "its own defaults: Snappy, no filter, mapped reads; buffer of 4 MiB, cache \
+                           of 8 MiB, 1,000 files";
+            return described([
+                ("version", leveldb::version()),
+                ("options", options.to_owned()),
+                ("settled", settled),
+            ]);
+        }
         described([
             ("version", leveldb::version()),
             ("compression", "none (values do not compress)".to_owned()),
@@ -136,7 +151,7 @@ impl Engine for Level {
             ("max_open_files", OPEN_FILES.to_string()),
             ("mapped reads", "off (a switch of its tests): pread".to_owned()),
             ("by default", DEFAULTS.to_owned()),
-            ("settled", format!("flushed, then no level above its limit, {}", idle::HOW)),
+            ("settled", settled),
         ])
     }
 

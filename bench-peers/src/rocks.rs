@@ -67,6 +67,8 @@ struct Settings {
     jobs: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u64>,
+    /// Whether it has its own defaults in place of what its authors advise.
+    own_defaults: bool,
     compression: DBCompressionType,
     /// What divides buffers, cache, tables and levels.
     miniature: u64,
@@ -96,6 +98,7 @@ impl RocksOpener {
             write_buffers: args.rocksdb_write_buffers,
             jobs: args.background(),
             separate_from,
+            own_defaults: false,
             compression: DBCompressionType::None,
             miniature: 1,
             durability: args.durability,
@@ -121,8 +124,10 @@ impl Opener for RocksOpener {
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
-        let miniature = settings::miniature(self.name(), options)?;
-        Ok(Box::new(Self { settings: Settings { miniature, ..self.settings.clone() } }))
+        let (own_defaults, options) = settings::own_defaults(options)?;
+        let miniature = settings::miniature(self.name(), &options)?;
+        let settings = Settings { miniature, own_defaults, ..self.settings.clone() };
+        Ok(Box::new(Self { settings }))
     }
 }
 
@@ -170,6 +175,11 @@ impl Settings {
     }
 
     fn options(&self, fitted: &Fitted) -> Options {
+        if self.own_defaults {
+            let mut options = Options::default();
+            options.create_if_missing(true);
+            return options;
+        }
         let cache = Cache::new_lru_cache(fitted.cache as usize);
         let mut table = BlockBasedOptions::default();
         table.set_bloom_filter(BLOOM_BITS.into(), false);
@@ -312,6 +322,14 @@ impl Engine for Rocks {
 
     fn describe(&self) -> Vec<(String, String)> {
         let settings = &self.settings;
+        if settings.own_defaults {
+            return described([
+                ("version", env!("ROCKSDB_VERSION").to_owned()),
+                ("options", "its own defaults: no filter; Snappy is not compiled in".to_owned()),
+                ("log checksums", self.checksums.clone()),
+                ("settled", "memtables flushed, WaitForCompact returned".to_owned()),
+            ]);
+        }
         let (table, level_base) = settings.table_and_level_base();
         let mut all = described([
             ("version", env!("ROCKSDB_VERSION").to_owned()),

@@ -61,6 +61,23 @@ impl PeerArgs {
 /// asks nothing of them: they run beside those that do.
 pub const RESERVED_SPACE: &str = "reserved-space";
 
+/// The option for an engine that is to run with its own defaults in place of what its authors
+/// advise.
+const OWN_DEFAULTS: &str = "own-defaults";
+
+/// Whether `options` ask for an engine's own defaults, and the other options.
+pub fn own_defaults(options: &[(String, String)]) -> Result<(bool, Vec<(String, String)>)> {
+    let (asked, others) = options.iter().cloned().partition::<Vec<_>, _>(|it| it.0 == OWN_DEFAULTS);
+    match asked.last().map(|(_, value)| &**value) {
+        None | Some("off") => Ok((false, others)),
+        Some("on") => Ok((true, others)),
+        Some(value) => {
+            let message = format!("--option {OWN_DEFAULTS}={value}: `on` or `off`");
+            Err(BenchError::Usage(message))
+        }
+    }
+}
+
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
     let known =

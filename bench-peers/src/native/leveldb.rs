@@ -133,7 +133,7 @@ pub struct Settings {
     pub open_files: u16,
 }
 
-/// An open store that neither compresses nor maps its tables nor syncs its log.
+/// An open store that does not sync its log.
 pub struct LevelDb {
     db: *mut Db,
     options: *mut Options,
@@ -150,26 +150,32 @@ unsafe impl Send for LevelDb {}
 unsafe impl Sync for LevelDb {}
 
 impl LevelDb {
-    /// Opens the store in `directory`, creating it if it is not there.
-    pub fn open(directory: &Path, settings: &Settings) -> Result<Self> {
+    /// Opens the store in `directory`, creating it if it is not there. With settings it neither
+    /// compresses nor maps its tables; without, it has its own defaults.
+    pub fn open(directory: &Path, settings: Option<&Settings>) -> Result<Self> {
         let name = CString::new(directory.as_os_str().as_bytes())
             .map_err(|_| "the path of the store holds a zero byte".to_owned())?;
         static MMAP_OFF: Once = Once::new();
         // SAFETY: stores a number that the library reads when its environment is first used, and
         // that is below: `leveldb_options_create` is called nowhere else.
-        MMAP_OFF.call_once(|| unsafe { set_mmap_limit(0) });
+        if settings.is_some() {
+            MMAP_OFF.call_once(|| unsafe { set_mmap_limit(0) });
+        }
         // SAFETY: these take numbers and return objects of their own. What the options point to
         // lives as long as the store: both belong to it and go after it, see `drop`.
         let mut store = unsafe {
             let options = leveldb_options_create();
-            let policy = leveldb_filterpolicy_create_bloom(settings.bloom_bits.into());
-            let cache = leveldb_cache_create_lru(settings.cache);
             leveldb_options_set_create_if_missing(options, 1);
-            leveldb_options_set_compression(options, NO_COMPRESSION);
-            leveldb_options_set_write_buffer_size(options, settings.write_buffer);
-            leveldb_options_set_max_open_files(options, settings.open_files.into());
-            leveldb_options_set_filter_policy(options, policy);
-            leveldb_options_set_cache(options, cache);
+            let (mut policy, mut cache) = (ptr::null_mut(), ptr::null_mut());
+            if let Some(settings) = settings {
+                policy = leveldb_filterpolicy_create_bloom(settings.bloom_bits.into());
+                cache = leveldb_cache_create_lru(settings.cache);
+                leveldb_options_set_compression(options, NO_COMPRESSION);
+                leveldb_options_set_write_buffer_size(options, settings.write_buffer);
+                leveldb_options_set_max_open_files(options, settings.open_files.into());
+                leveldb_options_set_filter_policy(options, policy);
+                leveldb_options_set_cache(options, cache);
+            }
             let (read, write) = (leveldb_readoptions_create(), leveldb_writeoptions_create());
             Self { db: ptr::null_mut(), options, policy, cache, read, write }
         };
@@ -292,14 +298,17 @@ impl LevelDb {
 impl Drop for LevelDb {
     fn drop(&mut self) {
         // SAFETY: each object was made by the library and is given back once; the store, which uses
-        // the others, goes first. It is null if it could not be opened.
+        // the others, goes first. It is null if it could not be opened, and so are policy and cache
+        // without settings; only a cache must not be null.
         unsafe {
             if !self.db.is_null() {
                 leveldb_close(self.db);
             }
             leveldb_options_destroy(self.options);
             leveldb_filterpolicy_destroy(self.policy);
-            leveldb_cache_destroy(self.cache);
+            if !self.cache.is_null() {
+                leveldb_cache_destroy(self.cache);
+            }
             leveldb_readoptions_destroy(self.read);
             leveldb_writeoptions_destroy(self.write);
         }

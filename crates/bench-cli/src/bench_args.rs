@@ -166,7 +166,8 @@ pub struct Pages {
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
     /// Engines, in the order of every round, instead of the command's own choice; they run all
-    /// lists, however slow they are
+    /// lists, however slow they are. With options as in ktstore+record-cache=128MiB one is
+    /// another engine
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     pub engines: Vec<String>,
     /// The program of the peers; else looked for beside this program, in a checkout's

@@ -190,8 +190,6 @@ impl CleaveOpener {
                     switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
             }
             "hot-store" if layout.hot => groups.hot_bytes = bytes()?,
-            // Its experiments give shares of keys (0.95:0.05), which a count of accesses is not.
-            "heat-limit" if layout.hot && value.contains(':') => groups.heat_limit = None,
             "heat-limit" if layout.hot => {
                 groups.heat_limit = Some(value.parse().map_err(|why| malformed(&why))?);
             }

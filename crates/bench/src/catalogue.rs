@@ -2,12 +2,12 @@
 
 use crate::experiments::{Experiment, all};
 use crate::features::{FEATURES, Feature};
-use crate::lists::{LISTS, SUITES};
+use crate::lists::{LISTS, SUITES, SuiteEntry};
 
 /// The suites, for people.
 pub fn overview() -> String {
     let mut lines = vec!["suites (--config):".to_owned()];
-    for (name, about, lists) in SUITES {
+    for SuiteEntry { name, about, lists, .. } in SUITES {
         lines.push(format!("  {name:12} {about}: {}", lists.join(", ")));
     }
     lines.push("lists (--only):".to_owned());

@@ -119,6 +119,49 @@ pub(crate) const LISTS: &[Entry] = &[
         ..SMALL
     },
     Entry {
+        name: "hoakv-1KiB",
+        about: "load, three passes of Zipfian updates, YCSB A to D and scans, 2,000,000 records of \
+                1 KiB",
+        workloads: "load,hashkv-p1,hashkv-p2,hashkv-p3,ycsb-a,ycsb-b,ycsb-c,ycsb-d,scan-100",
+        ..HOAKV
+    },
+    Entry {
+        name: "hoakv-uniform",
+        about: "the same records, uniform reads and updates",
+        workloads: "load,readrandom,update",
+        ..HOAKV
+    },
+    Entry {
+        name: "hoakv-threads",
+        about: "four clients: load, three passes of Zipfian updates, YCSB A and C, scans",
+        workloads: "load,hashkv-p1,hashkv-p2,hashkv-p3,ycsb-a,ycsb-c,scan-100",
+        more: &["--threads", "4"],
+        ..HOAKV
+    },
+    Entry {
+        name: "hoakv-256B",
+        about: "8,000,000 records of 256 bytes: load, Zipfian updates, YCSB A and C, scans",
+        records: "8M",
+        value_size: "256",
+        workloads: "load,update-zipfian,ycsb-a,ycsb-c,scan-100",
+        ..HOAKV
+    },
+    Entry {
+        name: "hoakv-4KiB",
+        about: "500,000 records of 4 KiB: load, three passes of Zipfian updates, YCSB A and C, scans",
+        records: "500k",
+        value_size: "4KiB",
+        workloads: "load,hashkv-p1,hashkv-p2,hashkv-p3,ycsb-a,ycsb-c,scan-100",
+        ..HOAKV
+    },
+    Entry {
+        name: "hoakv-paced",
+        about: "YCSB A and B at 12,000 operations a second, latency from the intended start",
+        workloads: "load,ycsb-a,ycsb-b",
+        more: &["--rate", "12000"],
+        ..HOAKV
+    },
+    Entry {
         name: "basic-64KiB",
         about: "16,000 records of 64 KiB: load, cold and warm reads, updates, scans",
         records: "16k",
@@ -127,12 +170,31 @@ pub(crate) const LISTS: &[Entry] = &[
     },
 ];
 
-/// Names of the suites, what they are, and the names of their lists.
-pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
-    (
-        "full",
-        "every list but those of the index; about an hour and a half for each of three repetitions",
-        &[
+/// What the comparisons of HoaKV share: 2 GiB, twice the memory.
+const HOAKV: Entry = Entry { records: "2M", without: SLOW, ..BASE };
+
+/// An entry of the table of suites.
+pub(crate) struct SuiteEntry {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Names of its lists.
+    pub(crate) lists: &'static [&'static str],
+    /// Memory with the page cache, in MiB.
+    pub(crate) memory: u64,
+    /// Whether the order of the engines is drawn anew for each round.
+    pub(crate) drawn: bool,
+}
+
+/// Half of the data of most lists.
+const SUITE: SuiteEntry = SuiteEntry { name: "", about: "", lists: &[], memory: 512, drawn: false };
+
+/// All suites.
+pub(crate) const SUITES: &[SuiteEntry] = &[
+    SuiteEntry {
+        name: "full",
+        about: "every list but those of the index and of HoaKV; about an hour and a half for each \
+                of three repetitions",
+        lists: &[
             "basic-1KiB",
             "ycsb-1KiB",
             "hashkv",
@@ -143,9 +205,39 @@ pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
             "basic-100B",
             "basic-64KiB",
         ],
-    ),
-    ("basic", "values of 100 B, 1 KiB and 64 KiB", &["basic-100B", "basic-1KiB", "basic-64KiB"]),
-    ("index", "small keys and values, as `db_bench` has them", &["index-1", "index-4"]),
-    ("ycsb", "YCSB alone", &["ycsb-1KiB"]),
-    ("updates", "where collection and compaction must keep up", &["hashkv"]),
+        ..SUITE
+    },
+    SuiteEntry {
+        name: "basic",
+        about: "values of 100 B, 1 KiB and 64 KiB",
+        lists: &["basic-100B", "basic-1KiB", "basic-64KiB"],
+        ..SUITE
+    },
+    SuiteEntry {
+        name: "index",
+        about: "small keys and values, as `db_bench` has them",
+        lists: &["index-1", "index-4"],
+        ..SUITE
+    },
+    SuiteEntry { name: "ycsb", about: "YCSB alone", lists: &["ycsb-1KiB"], ..SUITE },
+    SuiteEntry {
+        name: "updates",
+        about: "where collection and compaction must keep up",
+        lists: &["hashkv"],
+        ..SUITE
+    },
+    SuiteEntry {
+        name: "hoakv",
+        about: "HoaKV beside others: 2 GiB, 1 GiB of memory, the order of the engines drawn",
+        lists: &[
+            "hoakv-1KiB",
+            "hoakv-uniform",
+            "hoakv-threads",
+            "hoakv-256B",
+            "hoakv-4KiB",
+            "hoakv-paced",
+        ],
+        memory: 1024,
+        drawn: true,
+    },
 ];

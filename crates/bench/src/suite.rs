@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{BenchError, Result};
 use crate::experiments::{Experiment, Run, all};
 use crate::features::{FEATURES, Feature};
-use crate::lists::{Entry, LISTS, SUITES};
+use crate::lists::{Entry, LISTS, SUITES, SuiteEntry};
 
 const MIB: u64 = 1 << 20;
 /// Default number of parts into which the papers' experiments are divided: 256 MiB of data, and two
@@ -61,9 +61,9 @@ pub struct Suite {
 impl Suite {
     /// The suite called `name`.
     pub fn named(name: &str) -> Result<Self> {
-        let known = SUITES.iter().find(|(suite, ..)| *suite == name);
-        let Some((name, about, lists)) = known else {
-            let names: Vec<_> = SUITES.iter().map(|(name, ..)| *name).collect();
+        let known = SUITES.iter().find(|suite| suite.name == name);
+        let Some(&SuiteEntry { name, about, lists, memory, drawn }) = known else {
+            let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
             let names = names.join(", ");
             return Err(BenchError::Usage(format!(
                 "no suite is called \"{name}\"; known: {names}"
@@ -76,9 +76,9 @@ impl Suite {
             lists: entries.map(List::of).collect(),
             is_part: false,
             repetitions: 3,
-            drawn: false,
+            drawn,
             in_pieces: false,
-            memory_limit: 512 * MIB,
+            memory_limit: memory * MIB,
             timeout: Duration::from_secs(600),
             budget: None,
             each: Some(Duration::from_secs(5)),
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn every_list_can_be_run() {
-        let named = SUITES.iter().map(|(name, ..)| Suite::named(name).unwrap());
+        let named = SUITES.iter().map(|suite| Suite::named(suite.name).unwrap());
         for suite in named.chain([Suite::quick(1), Suite::quick(3)]) {
             for list in &suite.lists {
                 let words = ["bench".to_owned()].into_iter().chain(list.arguments.clone());
@@ -328,7 +328,7 @@ mod tests {
                 assert!(args.config().is_ok() && list.timed < workloads.len() as u32);
             }
         }
-        let listed = |name| SUITES.iter().any(|(_, _, lists)| lists.contains(&name));
+        let listed = |name| SUITES.iter().any(|suite| suite.lists.contains(&name));
         assert!(LISTS.iter().all(|list| listed(list.name)), "no list is forgotten");
     }
 

@@ -1,6 +1,6 @@
 //! What an experiment compares, and where a result holds it.
 
-use crate::counters::step_seconds;
+use crate::counters::{HOT_ACCESSES, HOT_HITS, step_seconds};
 use crate::result::PhaseResult;
 
 /// A figure of a result.
@@ -30,6 +30,8 @@ pub enum Metric {
     CpuPerOperation,
     /// Compactions that rewrote data.
     Compactions,
+    /// Reads and writes of keys that lie in the hot store, in hundredths.
+    HotShare,
     /// Time that background threads spent on a step of their work, in microseconds an operation.
     Step(&'static str),
 }
@@ -50,13 +52,14 @@ impl Metric {
             Self::ReadP95 => "reads p95 us",
             Self::CpuPerOperation => "CPU us/op",
             Self::Compactions => "compactions",
+            Self::HotShare => "% of hot keys",
             Self::Step(step) => step,
         }
     }
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Self::Throughput | Self::Settled | Self::Bandwidth)
+        matches!(self, Self::Throughput | Self::Settled | Self::Bandwidth | Self::HotShare)
     }
 
     /// Its value in `result`; `None` if it was not measured there.
@@ -78,6 +81,10 @@ impl Metric {
             Self::ReadP95 => Some(result.latency_by_action.get("read")?.p95_us),
             Self::CpuPerOperation => Some(result.cpu_us_per_operation()),
             Self::Compactions => result.counters_growth.get("compactions").copied(),
+            Self::HotShare => {
+                let count = |name| result.counters_growth.get(name).copied();
+                Some(100.0 * count(HOT_HITS)? / count(HOT_ACCESSES)?.max(1.0))
+            }
             Self::Step(step) => {
                 let seconds = result.counters_growth.get(&step_seconds(step))?;
                 Some(seconds * 1e6 / result.speed.operations as f64)

@@ -21,7 +21,7 @@
 //! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random[:D]` (of D groups) or `random` |
 //! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
 //! | `one-group` | `on` or `off`: whether cold values begin in one group, which splits |
-//! | `heat-limit` | Shares of hot and cold data |
+//! | `heat-limit` | Accesses of a key from which on it is hot |
 //! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |
 //! | `partitions` | Parts of level 0 |
 //! | `variant` | A store of OHDB's evaluation on one of its machines, modelled: `c-high:10` |

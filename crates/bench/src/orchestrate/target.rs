@@ -38,12 +38,22 @@ impl Target {
         }
     }
 
+    /// The same engine with `options`, pairs of name and value with `+` between them, in its name.
+    fn with(&self, options: &str) -> Self {
+        let mut target = self.clone();
+        for option in options.split('+').filter(|option| !option.is_empty()) {
+            target.engine += &format!("+{option}");
+            target.arguments.extend(["--option".to_owned(), option.to_owned()]);
+        }
+        target
+    }
+
     /// The command for `arguments`, as typed in a shell.
     pub fn command(&self, arguments: &[String]) -> String {
         let program = self.program.file_name().unwrap_or(self.program.as_os_str());
         let words = self.arguments.iter().chain(arguments);
         words.fold(program.to_string_lossy().into_owned(), |command, word| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:".contains(c);
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+".contains(c);
             if !word.is_empty() && word.chars().all(plain) {
                 format!("{command} {word}")
             } else {
@@ -94,16 +104,19 @@ pub fn list_peers(program: &Path) -> Result<Vec<Target>, String> {
 }
 
 /// Those of `targets` that are called `names`, in that order; if there are no names all but the
-/// extra ones.
+/// extra ones. Options of an engine stand behind its name, as in `ktstore+record-cache=128MiB`: it
+/// is another engine then.
 pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {
     if names.is_empty() {
         return Ok(targets.into_iter().filter(|target| !target.extra).collect());
     }
-    let find = |name: &String| {
+    let find = |named: &String| {
+        let (name, options) = named.split_once('+').unwrap_or((named, ""));
         // A preset is an engine of this program's name.
         let preset = format!("cleave-{name}");
-        let called = |target: &&Target| target.engine == *name || target.engine == preset;
-        targets.iter().find(called).cloned().ok_or_else(|| {
+        let called = |target: &&Target| target.engine == name || target.engine == preset;
+        let found = targets.iter().find(called);
+        found.map(|target| target.with(options)).ok_or_else(|| {
             let known: Vec<_> = targets.iter().map(|target| target.engine.as_str()).collect();
             let known = known.join(", ");
             BenchError::Usage(format!("no engine is called \"{name}\"; found: {known}"))
@@ -146,6 +159,11 @@ mod tests {
         assert_eq!(choose(presets.clone(), &["p".to_owned()]).unwrap(), presets);
         let twice = choose(presets, &["p", "cleave-p"].map(str::to_owned)).unwrap_err();
         assert!(twice.to_string().contains("cleave-p is named twice"), "{twice}");
+        let options = choose(targets.to_vec(), &["a", "a+b=1+c=2:3"].map(str::to_owned)).unwrap();
+        assert_eq!(options[0], targets[0]);
+        assert_eq!(options[1].engine, "a+b=1+c=2:3");
+        let words = "--engine a --option b=1 --option c=2:3";
+        assert_eq!(options[1].arguments.join(" "), words);
         let unknown = choose(targets.to_vec(), &["d".to_owned()]).unwrap_err().to_string();
         assert!(unknown.contains("a, b, c"), "{unknown}");
     }

@@ -133,8 +133,8 @@ impl Engine for Level {
     fn describe(&self) -> Vec<(String, String)> {
         let settled = format!("flushed, then no level above its limit, {}", idle::HOW);
         if self.own_defaults {
-            let options = "its own defaults: Snappy, no filter, mapped reads; buffer of 4 MiB, cache \
-                           of 8 MiB, 1,000 files";
+            let options = "its own defaults: Snappy, no filter, mapped reads; buffer of 4 MiB, \
+                           cache of 8 MiB, 1,000 files";
             return described([
                 ("version", leveldb::version()),
                 ("options", options.to_owned()),

@@ -148,7 +148,8 @@ pub(crate) const LISTS: &[Entry] = &[
     },
     Entry {
         name: "hoakv-4KiB",
-        about: "500,000 records of 4 KiB: load, three passes of Zipfian updates, YCSB A and C, scans",
+        about: "500,000 records of 4 KiB: load, three passes of Zipfian updates, YCSB A and C, \
+                scans",
         records: "500k",
         value_size: "4KiB",
         workloads: "load,hashkv-p1,hashkv-p2,hashkv-p3,ycsb-a,ycsb-c,scan-100",

@@ -35,7 +35,7 @@ const TESTS_MAY_USE: [(&str, &[&str]); 6] = [
     ("values", &["storage-sim"]),
     ("cleavedb", &["storage-sim", "testkit"]),
     ("cli", &["testkit"]),
-    ("bench-cli", &["testkit"]),
+    ("bench-cli", &["testkit", "hot"]),
 ];
 
 /// Dependencies that the order of crates does not allow.

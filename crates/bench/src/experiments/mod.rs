@@ -169,11 +169,12 @@ mod tests {
     use super::{Experiment, all};
     use crate::workload::select;
 
-    /// The papers that are built, with their pages; HoaKV's has no tables yet.
-    const PAGES: [(&str, &str); 4] = [
+    /// The papers, with their pages.
+    const PAGES: [(&str, &str); 5] = [
         ("wisckey", include_str!("../../../../docs/papers/wisckey.md")),
         ("hashkv", include_str!("../../../../docs/papers/hashkv.md")),
         ("kt-store", include_str!("../../../../docs/papers/kt-store.md")),
+        ("hoakv", include_str!("../../../../docs/papers/hoakv.md")),
         ("ohdb", include_str!("../../../../docs/papers/ohdb.md")),
     ];
 

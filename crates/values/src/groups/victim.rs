@@ -55,7 +55,8 @@ impl SegmentSizes {
     /// The `groups` with several extents, those with most first, if too many of the files with
     /// these `lengths` are short: each short session leaves one. It ends, since a collected group
     /// has one extent. Files of ordinary flushes do not count, however many there are: packing them
-    /// would rewrite the store without need. A MemTable of `memtable` bytes is flushed to few files.
+    /// would rewrite the store without need. A MemTable of `memtable` bytes is flushed to few
+    /// files.
     pub fn crowded(
         &self,
         table: &GroupTable,

@@ -156,9 +156,9 @@ impl LevelDb {
         let name = CString::new(directory.as_os_str().as_bytes())
             .map_err(|_| "the path of the store holds a zero byte".to_owned())?;
         static MMAP_OFF: Once = Once::new();
-        // SAFETY: stores a number that the library reads when its environment is first used, and
-        // that is below: `leveldb_options_create` is called nowhere else.
         if settings.is_some() {
+            // SAFETY: stores a number that the library reads when its environment is first used,
+            // and that is below: `leveldb_options_create` is called nowhere else.
             MMAP_OFF.call_once(|| unsafe { set_mmap_limit(0) });
         }
         // SAFETY: these take numbers and return objects of their own. What the options point to

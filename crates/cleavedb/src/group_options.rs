@@ -42,6 +42,9 @@ pub struct GroupOptions {
     /// than a quarter of all values, or 8 MiB. Either may be exceeded by half for a short time. At
     /// most 128 GiB. Default: 256 MiB.
     pub hot_bytes: u64,
+    /// Most bytes of the records of a hot segment (HoaKV's vTable, section 3.3), 16 KiB to 2 MiB. A
+    /// value that takes more than an eighth of it does not become hot. Default: 2 MiB.
+    pub hot_segment_bytes: u64,
     /// HeatLimit: accesses within the last half-lives from which on a key becomes hot, 1 to 15
     /// (HoaKV, section 3.2). Default: none, so that it follows the room in the hot store.
     pub heat_limit: Option<u8>,
@@ -59,6 +62,7 @@ impl Default for GroupOptions {
             key_block_record_bytes: 12 << 10,
             cold_log_counts: true,
             hot_bytes: 256 << 20,
+            hot_segment_bytes: 2 << 20,
             heat_limit: None,
         }
     }

@@ -10,13 +10,14 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_hot::evacuation::EXCESS;
-use cleavedb_hot::segment::{RECORD_MAX, SEGMENT_MAX};
+use cleavedb_hot::segment::record_max;
 use cleavedb_storage::Storage;
 use cleavedb_storage::quota::{Budget, QuotaStorage};
 use cleavedb_values::groups::Extent;
 use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::gate::Intent;
+use crate::group_options::GroupOptions;
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
 
@@ -159,17 +160,16 @@ fn hot_max(options: &Options, bytes: u64) -> u64 {
     if !options.layout.has_hot_store() {
         return 0;
     }
-    let hot = options.groups.hot_bytes;
+    let GroupOptions { hot_bytes: hot, hot_segment_bytes: segment, .. } = options.groups;
     let promoted = hot / PROMOTED;
-    let evacuated = bytes + promoted + moved_beyond(hot);
-    let longest = hot + hot / 2 + hot.min(RECORD_MAX.into());
+    let evacuated = bytes + promoted + moved_beyond(&options.groups);
+    let longest = hot + hot / 2 + hot.min(record_max(segment));
     flushed_max(promoted + evacuated.min(longest)) + hot / STUBS
 }
 
-/// Upper bound of the bytes that an evacuation of a hot store of `hot` bytes moves, beyond those
-/// that come in.
-pub(crate) fn moved_beyond(hot: u64) -> u64 {
-    hot / EXCESS + SEGMENT_MAX.min(hot)
+/// Upper bound of the bytes that an evacuation of a hot store moves, beyond those that come in.
+pub(crate) fn moved_beyond(groups: &GroupOptions) -> u64 {
+    groups.hot_bytes / EXCESS + groups.hot_segment_bytes.min(groups.hot_bytes)
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in

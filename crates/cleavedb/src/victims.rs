@@ -115,9 +115,11 @@ pub(crate) fn choose_groups(
     let sizing = groups.partition().sizing();
     let shared = sizing.shared_segments(&segments, groups);
     let sound = sound();
-    // Without need of space groups are collected as a whole, and never fill a disk.
+    // Without need of space groups are collected as a whole, and never fill a disk. A space limit
+    // has plans for that.
     let room_on_disk = LazyCell::new(|| reserve::room_on_disk(engine));
-    let fits = |id: &GroupId| fits_whole(groups.extents_of(*id), *room_on_disk);
+    let fits =
+        |id: &GroupId| engine.limit.is_some() || fits_whole(groups.extents_of(*id), *room_on_disk);
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
         let candidates = candidates(engine, live, &jobs.damaged.groups);
         engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)

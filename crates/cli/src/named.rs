@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 49] = [
+const OPTIONS: [(&str, &str, Set); 50] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -126,6 +126,9 @@ const OPTIONS: [(&str, &str, Set); 49] = [
         put(&mut o.groups.cold_log_counts, truth(v))
     }),
     ("groups.hot_bytes", BYTES, |o, v| put(&mut o.groups.hot_bytes, units::parse(v))),
+    ("groups.hot_segment_bytes", BYTES, |o, v| {
+        put(&mut o.groups.hot_segment_bytes, units::parse(v))
+    }),
     ("groups.heat_limit", "1 to 15", |o, v| put(&mut o.groups.heat_limit, number(v).map(Some))),
     ("background_bytes_per_second", BYTES, |o, v| {
         put(&mut o.background_bytes_per_second, units::parse(v).map(Some))

@@ -21,9 +21,14 @@ pub const SEGMENT_MAX: u64 = 1 << LEN_BITS;
 /// Shortest record that may be hot, in bytes, so that a [`Slot`] can number those of a segment.
 pub const RECORD_MIN: u32 = 64;
 
-/// Longest record that may be hot, in bytes: an eighth of a segment, so that few bytes are left
-/// over at its end.
-pub const RECORD_MAX: u32 = (SEGMENT_MAX / 8) as u32;
+/// Longest record that may be hot in segments of `segment` bytes: an eighth, so that few bytes are
+/// left over at the end of one.
+pub const fn record_max(segment: u64) -> u64 {
+    segment / 8
+}
+
+/// Longest record that may be hot in any segments, in bytes.
+const RECORD_MAX: u32 = record_max(SEGMENT_MAX) as u32;
 
 const LEN_BITS: u32 = 21;
 const LEN_MASK: u64 = (1 << LEN_BITS) - 1;

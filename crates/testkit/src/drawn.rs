@@ -140,6 +140,11 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
         key_block_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
         cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
         hot_bytes: if layout.hot { size(rng, 4 << 10, 4) } else { usual.hot_bytes },
+        hot_segment_bytes: if layout.hot {
+            size(rng, 16 << 10, 3)
+        } else {
+            usual.hot_segment_bytes
+        },
         heat_limit: if layout.hot { [None, Some(1), Some(3)][rng.index(3)] } else { None },
     }
 }

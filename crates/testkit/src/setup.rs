@@ -84,6 +84,7 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
         log_segment_bytes: if shared { 4 << 10 } else { usual.log_segment_bytes },
         key_block_record_bytes: 1000,
         hot_bytes: if layout.hot { 32 << 10 } else { usual.hot_bytes },
+        hot_segment_bytes: if layout.hot { 16 << 10 } else { usual.hot_segment_bytes },
         ..usual
     }
 }

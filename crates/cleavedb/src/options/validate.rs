@@ -170,8 +170,10 @@ fn rules_of_groups(
         ),
         (
             is(|layout| layout.hot)
-                || (groups.hot_bytes, groups.heat_limit) == (default.hot_bytes, default.heat_limit),
-            "hot_bytes and heat_limit are for layouts with a hot store; leave them out",
+                || (groups.hot_bytes, groups.hot_segment_bytes, groups.heat_limit)
+                    == (default.hot_bytes, default.hot_segment_bytes, default.heat_limit),
+            "hot_bytes, hot_segment_bytes and heat_limit are for layouts with a hot store; leave \
+             them out",
         ),
         (
             is(|layout| layout.partition == Partition::Range) || !groups.one_at_first,
@@ -179,8 +181,10 @@ fn rules_of_groups(
         ),
         (
             (4 << 10..=128 << 30).contains(&groups.hot_bytes)
+                && (16 << 10..=2 << 20).contains(&groups.hot_segment_bytes)
                 && groups.heat_limit.is_none_or(|limit| (1..=15).contains(&limit)),
-            "hot_bytes must lie between 4 KiB and 128 GiB, and heat_limit between 1 and 15",
+            "hot_bytes must lie between 4 KiB and 128 GiB, hot_segment_bytes between 16 KiB and \
+             2 MiB, and heat_limit between 1 and 15",
         ),
         (
             (4 << 10..=LEN_MAX).contains(&groups.main_segment_bytes)

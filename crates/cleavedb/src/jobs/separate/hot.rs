@@ -29,7 +29,7 @@ use cleavedb_base::{
 };
 use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
-use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
+use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MIN, record_max};
 use cleavedb_hot::store::{Fill, HotStore};
 use cleavedb_index::{Entry, Fragments, Retention};
 use cleavedb_storage::segment::Segment;
@@ -55,8 +55,8 @@ const LATE: u64 = 4;
 /// Most segments, by far, of the numbers that there are.
 const SEGMENTS_MAX: usize = 60_000;
 
-/// Longest file of hot segments, in bytes: 32 segments, so that few descriptors are needed.
-const FILE_LEN: u64 = 32 * SEGMENT_MAX;
+/// Most segments of a file: with fewer, more descriptors would be needed.
+const FILE_SEGMENTS: u64 = 32;
 
 /// An entry of a hot key in the run.
 pub(crate) struct HotEntry {
@@ -249,7 +249,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
 
     /// Whether a record of this length may be hot.
     fn fits(&self, len: u64) -> bool {
-        (u64::from(RECORD_MIN)..=self.capacity.min(RECORD_MAX.into())).contains(&len)
+        let most = record_max(self.engine.options.groups.hot_segment_bytes);
+        (u64::from(RECORD_MIN)..=self.capacity.min(most)).contains(&len)
     }
 
     /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.
@@ -404,8 +405,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         places: &Places,
     ) -> Result<(HotFlushed, Vec<HotEntry>)> {
         let engine = self.engine;
-        let mut writer =
-            ExtentWriter::new(files, engine.database_id, FILE_LEN).of_hot_store(SEGMENT_MAX);
+        let segment = engine.options.groups.hot_segment_bytes;
+        let file = FILE_SEGMENTS * segment;
+        let mut writer = ExtentWriter::new(files, engine.database_id, file).of_hot_store(segment);
         let buffer = engine.commit.log.buffer();
         let is_old = |pointer: &ValuePointer| {
             log.get(pointer.file).is_some_and(|file| file.name().kind().is_data())

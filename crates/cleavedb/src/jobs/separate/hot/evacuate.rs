@@ -11,7 +11,7 @@ use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, Location, Result, SeqNo};
 use cleavedb_hot::change::HotReason;
 use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
-use cleavedb_hot::segment::{HotKey, SEGMENT_MAX};
+use cleavedb_hot::segment::HotKey;
 use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
 use cleavedb_storage::segment::Segment;
@@ -90,7 +90,8 @@ impl<'e> HotFlush<'_, 'e> {
         });
         let capacity = self.capacity;
         let staying = self.store.staying();
-        let room = Room { capacity, incoming, segment: SEGMENT_MAX, reclaims, staying };
+        let segment = self.engine.options.groups.hot_segment_bytes;
+        let room = Room { capacity, incoming, segment, reclaims, staying };
         let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());

@@ -51,6 +51,9 @@ const FILES_PER_SEGMENT: u64 = 4;
 /// Divisor of a main segment, and of a MemTable: files below both quotients are short.
 const SHORT_PART: u64 = 8;
 
+/// Files of this length are short, however short MemTables are: what short sessions leave.
+const SESSION_MAX: u64 = 128 << 10;
+
 impl SegmentSizes {
     /// The `groups` with several extents, those with most first, if too many of the files with
     /// these `lengths` are short: each short session leaves one. It ends, since a collected group
@@ -65,7 +68,8 @@ impl SegmentSizes {
         memtable: u64,
     ) -> Vec<GroupId> {
         let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
-        let short_max = (self.main.min(memtable) / SHORT_PART).max(2 * BLOCK as u64);
+        let flushed = (memtable / SHORT_PART).max(SESSION_MAX);
+        let short_max = (self.main / SHORT_PART).min(flushed).max(2 * BLOCK as u64);
         let short = lengths.filter(|len| *len <= short_max).count() as u64;
         if short <= FILES_MIN + worth {
             return Vec::new();
@@ -256,7 +260,10 @@ mod tests {
         assert_eq!((crowded(12, 4096), crowded(13, 4096)), (0, 1));
         assert_eq!((crowded(100, 128 << 10), crowded(100, (128 << 10) + 1)), (1, 0));
         // However long groups are, a flush is as long as a MemTable.
-        assert_eq!(of_memtable(256 << 10, 100, (32 << 10) + 1), 0);
+        let segments = SegmentSizes { main: 16 << 20, ..segments };
+        let lengths = |len| std::iter::repeat_n(len, 100);
+        let long = |len| segments.crowded(&table, lengths(len), &[GroupId(0)], 2 << 20).len();
+        assert_eq!((long(256 << 10), long((256 << 10) + 1)), (1, 0));
     }
 
     #[test]

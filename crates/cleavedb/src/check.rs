@@ -341,7 +341,7 @@ fn check_pointers(
                 report.value_bytes += bytes;
                 progress.add(*bytes)?;
             }
-            if !is_left_over(&iter, state, at)? {
+            if resolved.is_ok() || !is_left_over(&iter, state, at)? {
                 report.note(resolved.map(|_| ()));
             }
         }

@@ -110,7 +110,8 @@ pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
             continue;
         }
         let first = beyond > 0 && moved == 0;
-        let frees = victim.len - victim.live.min(victim.len) * staying / 100 >= victim.len / FREED;
+        let stays = victim.live.min(victim.len) * staying / 100;
+        let frees = count > many || victim.len - stays >= victim.len / FREED;
         if !dead && !first && (moved + victim.live > may_move || !frees && !victim.asked) {
             continue;
         }
@@ -235,6 +236,14 @@ mod tests {
         let segments: Vec<_> = (0..40).map(|i| segment(i, 2, 1 + i % 2)).collect();
         // Twice ten segments fill the store, and sixteen more are allowed.
         assert_eq!(chosen(&segments, 1000, 100).len(), 4);
+    }
+
+    #[test]
+    fn many_short_segments_leave_although_all_stays_hot() {
+        let segments: Vec<_> = (0..40).map(|i| segment(i, 16, 16)).collect();
+        let room =
+            Room { capacity: 1000, incoming: 100, segment: 100, reclaims: true, staying: 100 };
+        assert_eq!(victims(segments, room).len(), 4);
     }
 
     #[test]

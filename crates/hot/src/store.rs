@@ -331,16 +331,16 @@ impl HotStore {
             let slot = Slot { segment: numbers[put.segment], record };
             self.put(put.key, slot, put.heat);
         }
-        for (counter, reason) in [
-            (&self.admitted, HotReason::Admitted),
-            (&self.updates, HotReason::Updated),
-            (&self.kept, HotReason::Kept),
-            (&self.promoted, HotReason::Promoted),
+        let count = |reason| change.puts.iter().filter(|put| put.reason == reason).count();
+        let kept = count(HotReason::Kept);
+        for (counter, count) in [
+            (&self.admitted, count(HotReason::Admitted)),
+            (&self.updates, count(HotReason::Updated)),
+            (&self.kept, kept),
+            (&self.promoted, count(HotReason::Promoted)),
         ] {
-            let count = change.puts.iter().filter(|put| put.reason == reason).count();
             counter.fetch_add(count as u64, Ordering::Relaxed);
         }
-        let kept = change.puts.iter().filter(|put| put.reason == HotReason::Kept).count();
         if let Some(staying) = (100 * kept).checked_div(kept + change.demoted.len()) {
             self.staying.store(staying as u8, Ordering::Relaxed);
         }

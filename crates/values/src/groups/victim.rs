@@ -252,11 +252,10 @@ mod tests {
             apply(GroupEdit::Add(extent));
         }
         let segments = SegmentSizes { main: 1 << 20, log: 4096, reserved: 0.3 };
-        let of_memtable = |memtable, count, len| {
+        let crowded = |count, len| {
             let lengths = std::iter::repeat_n(len, count);
-            segments.crowded(&table, lengths, &[GroupId(0)], memtable).len()
+            segments.crowded(&table, lengths, &[GroupId(0)], 1 << 20).len()
         };
-        let crowded = |count, len| of_memtable(1 << 20, count, len);
         assert_eq!((crowded(12, 4096), crowded(13, 4096)), (0, 1));
         assert_eq!((crowded(100, 128 << 10), crowded(100, (128 << 10) + 1)), (1, 0));
         // However long groups are, a flush is as long as a MemTable.

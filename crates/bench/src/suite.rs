@@ -62,7 +62,7 @@ impl Suite {
     /// The suite called `name`.
     pub fn named(name: &str) -> Result<Self> {
         let known = SUITES.iter().find(|suite| suite.name == name);
-        let Some(&SuiteEntry { name, about, lists, memory, drawn }) = known else {
+        let Some(&SuiteEntry { name, about, lists, memory, seconds, drawn }) = known else {
             let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
             let names = names.join(", ");
             return Err(BenchError::Usage(format!(
@@ -81,7 +81,7 @@ impl Suite {
             memory_limit: memory * MIB,
             timeout: Duration::from_secs(600),
             budget: None,
-            each: Some(Duration::from_secs(5)),
+            each: Some(Duration::from_secs(seconds)),
         })
     }
 

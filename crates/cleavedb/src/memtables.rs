@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
-use cleavedb_hot::HotStore;
 
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -35,23 +34,20 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
 /// promoted records are about as many.
 const SMALL: u64 = 4 << 20;
 
-/// Seals the MemTable, which may be empty, so that a flush moves keys to the hot store that were
-/// read often. Early flushes cost writers more than promotions gain if there are many of them, so
-/// a MemTable that is not small is flushed only if promotions have waited for some time.
-#[cold]
-pub(crate) fn rotate_for_promotions(engine: &Engine, store: &HotStore) {
-    let state = engine.state.load();
-    let written = engine.counters.user_bytes.get().saturating_sub(state.youngest().written_before);
-    let early = written > SMALL && !store.promotions_have_waited();
-    if early || state.waiting() > 0 || engine.check_open().is_err() {
-        return;
-    }
-    drop(state);
-    let mut append = engine.commit.append();
-    // See `rotate_if`.
-    if append.appender.is_begun() && engine.state.load().waiting() == 0 {
-        rotate_memtable(engine, &mut append);
-    }
+/// Whether a flush should begin for keys that were read often, to move them to the hot store.
+pub(crate) fn promotions_want_flush(engine: &Engine) -> bool {
+    let is_small = || {
+        let state = engine.state.load();
+        let before = state.memtables.first().map(|slot| slot.written_before);
+        before.is_some_and(|before| engine.counters.user_bytes.get() <= before + SMALL)
+    };
+    engine.hot.as_ref().is_some_and(|store| store.wants_flush(is_small))
+}
+
+/// Seals the MemTable, which may be empty, for a flush if promotions want one. Called by the thread
+/// that flushes: reads take no lock, and make no MemTable.
+pub(crate) fn rotate_for_promotions(engine: &Engine) {
+    rotate_if(engine, |_| promotions_want_flush(engine));
 }
 
 /// Seals the MemTable for a flush if it has at least `least` deletes, since the entries that they
@@ -77,7 +73,9 @@ pub(crate) fn rotate_expired(engine: &Engine) -> bool {
 /// Seals the MemTable for a flush if no other one waits, and it `is_due`. Returns whether it did.
 fn rotate_if(engine: &Engine, is_due: impl Fn(&MemSlot) -> bool) -> bool {
     let state = engine.state.load();
-    if state.waiting() > 0 || !is_due(state.youngest()) || engine.check_open().is_err() {
+    // There is none once a close has flushed it.
+    let due = state.memtables.first().filter(|slot| is_due(slot));
+    if due.is_none() || state.waiting() > 0 || engine.check_open().is_err() {
         return false;
     }
     drop(state);

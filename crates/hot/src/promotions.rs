@@ -4,12 +4,20 @@
 //! the place of the record in a slot that its hash selects, and a flush moves it: a read neither
 //! writes nor waits. A key that loses its slot to another one is read again, if it is hot.
 
+use std::time::{Duration, Instant};
+
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use cleavedb_base::{SeqNo, ValuePointer};
 
 /// Slots of the table.
 pub const SLOTS: usize = 4096;
+
+/// Versions that are enough for a flush that begins for them alone: half of those that may wait.
+pub const ENOUGH: usize = SLOTS / 2;
+
+/// Time for which versions wait for a flush that begins for other reasons.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A version that was read often: its place and its sequence number.
 pub type Candidate = (ValuePointer, SeqNo);
@@ -19,11 +27,22 @@ pub(crate) struct Promotions {
     slots: Box<[Mutex<Option<Candidate>>]>,
     /// Taken slots.
     taken: AtomicUsize,
+    /// When the table was made, and after how many milliseconds versions were last taken.
+    begun: Instant,
+    last_taken: AtomicU64,
+    /// Whether a flush was asked for since then.
+    asked: AtomicBool,
 }
 
 impl Promotions {
     pub(crate) fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| Mutex::new(None)).collect(), taken: AtomicUsize::new(0) }
+        Self {
+            slots: (0..SLOTS).map(|_| Mutex::new(None)).collect(),
+            taken: AtomicUsize::new(0),
+            begun: Instant::now(),
+            last_taken: AtomicU64::new(0),
+            asked: AtomicBool::new(false),
+        }
     }
 
     /// Leaves a version of the key with this hash, unless its slot is in use right now.
@@ -36,9 +55,24 @@ impl Promotions {
         }
     }
 
-    /// Number of versions that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    /// Whether enough versions wait for a flush that begins for them alone. Such flushes cost
+    /// writers more than they gain if there are many of them: if it would cut a MemTable that is
+    /// not small, the versions must have waited for some time.
+    pub(crate) fn want_flush(&self, is_small: impl Fn() -> bool) -> bool {
+        self.taken.load(Ordering::Relaxed) >= ENOUGH && (is_small() || self.have_waited())
+    }
+
+    fn have_waited(&self) -> bool {
+        self.millis() - self.last_taken.load(Ordering::Relaxed) >= PATIENCE.as_millis() as u64
+    }
+
+    fn millis(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+
+    /// Notes that a flush is asked for; returns whether it was not since versions were last taken.
+    pub(crate) fn ask(&self) -> bool {
+        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
     }
 
     /// Bytes of memory.
@@ -50,6 +84,8 @@ impl Promotions {
     pub(crate) fn take(&self) -> Vec<Candidate> {
         let taken: Vec<_> = self.slots.iter().filter_map(|slot| slot.lock().take()).collect();
         self.taken.fetch_sub(taken.len(), Ordering::Relaxed);
+        self.last_taken.store(self.millis(), Ordering::Relaxed);
+        self.asked.store(false, Ordering::Relaxed);
         taken
     }
 }
@@ -68,8 +104,24 @@ mod tests {
         promotions.propose(5, candidate(2));
         promotions.propose(6, candidate(3));
         promotions.propose(5 + SLOTS as u64, candidate(4));
-        assert_eq!(promotions.waiting(), 2);
+        assert_eq!(promotions.taken.load(Ordering::Relaxed), 2);
         assert_eq!(promotions.take(), [candidate(4), candidate(3)]);
-        assert_eq!((promotions.waiting(), promotions.take().len()), (0, 0));
+        assert_eq!((promotions.taken.load(Ordering::Relaxed), promotions.take().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_flush_is_asked_for_once_when_enough_wait() {
+        let promotions = Promotions::new();
+        let propose = |hash| {
+            promotions.propose(hash, (ValuePointer { file: FileNumber(1), offset: 0, len: 9 }, 1))
+        };
+        (1..ENOUGH as u64).for_each(propose);
+        assert!(!promotions.want_flush(|| true));
+        propose(0);
+        assert!(promotions.want_flush(|| true));
+        assert!(!promotions.want_flush(|| false), "they have not waited for ten seconds");
+        assert_eq!((promotions.ask(), promotions.ask()), (true, false));
+        assert_eq!(promotions.take().len(), ENOUGH);
+        assert!(!promotions.want_flush(|| true) && promotions.ask());
     }
 }

@@ -11,7 +11,6 @@ mod adapt;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
@@ -24,7 +23,7 @@ use crate::change::{HotChange, HotReason};
 use crate::evacuation::{LIMIT_MIN, LIMIT_OFF};
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
-use crate::promotions::{Candidate, Promotions, SLOTS};
+use crate::promotions::{Candidate, Promotions};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
 use crate::stats::HotStats;
@@ -35,13 +34,6 @@ const SKETCHED: usize = 2;
 
 /// Accesses after which all heat is halved, for each record that fills the store: the half-life.
 const HALF_LIFE: u64 = 4;
-
-/// Versions that wait to be moved to the store when a flush begins for them alone: half of those
-/// that may wait.
-const PROMOTED: usize = SLOTS / 2;
-
-/// Time for which versions wait for a flush that begins for other reasons.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
@@ -94,9 +86,6 @@ pub struct HotStore {
     /// Whether keys that are read may become hot: not while the store, or the disk, is full.
     promotes: AtomicBool,
     promotions: Promotions,
-    /// When it was made, and after how many milliseconds waiting versions were last taken.
-    begun: Instant,
-    promotions_taken: AtomicU64,
     /// Segments that the last flush was to read.
     evacuated: Mutex<Vec<Location>>,
 }
@@ -151,8 +140,6 @@ impl HotStore {
             judged: Mutex::new(Judged::new(half_life)),
             promotes: AtomicBool::new(true),
             promotions: Promotions::new(),
-            begun: Instant::now(),
-            promotions_taken: AtomicU64::new(0),
             evacuated: Mutex::default(),
         }
     }
@@ -193,17 +180,28 @@ impl HotStore {
     }
 
     /// Called when a read has found `version` of a key outside the hot store: if the key is hot
-    /// enough, the next flush will move it here. Returns whether many versions wait for one.
+    /// enough, the next flush will move it here. Takes no lock that another thread holds.
     #[inline]
-    pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
+    pub fn found_cold(&self, key: HotKey, version: Candidate) {
         if !self.is_on() || !self.promotes.load(Ordering::Relaxed) {
-            return false;
+            return;
         }
-        if self.sketch.estimate(key.hash) < self.least() {
-            return false;
+        if self.sketch.estimate(key.hash) >= self.least() {
+            self.promotions.propose(key.hash, version);
         }
-        self.promotions.propose(key.hash, version);
-        self.promotions.waiting() >= PROMOTED
+    }
+
+    /// Whether a flush should begin for the versions that wait to be moved here. `is_small` tells
+    /// whether the MemTable that it would cut is small: if not, they must have waited for some
+    /// time.
+    pub fn wants_flush(&self, is_small: impl Fn() -> bool) -> bool {
+        self.promotions.want_flush(is_small)
+    }
+
+    /// Called by a read that finds that a flush should begin: returns whether it is the first one,
+    /// which is to wake the thread that flushes.
+    pub fn asks_for_flush(&self) -> bool {
+        self.promotions.ask()
     }
 
     /// Says whether keys that are read may become hot, until the next flush says otherwise.
@@ -211,20 +209,8 @@ impl HotStore {
         self.promotes.store(promotes, Ordering::Relaxed);
     }
 
-    /// Whether versions have waited for longer than they should for a flush that begins for others.
-    pub fn promotions_have_waited(&self) -> bool {
-        let waited = self.millis() - self.promotions_taken.load(Ordering::Relaxed);
-        waited >= PATIENCE.as_millis() as u64
-    }
-
-    /// Milliseconds since the store was made.
-    fn millis(&self) -> u64 {
-        self.begun.elapsed().as_millis() as u64
-    }
-
     /// Takes the versions that wait to be moved here.
     pub fn take_promotions(&self) -> Vec<Candidate> {
-        self.promotions_taken.store(self.millis(), Ordering::Relaxed);
         self.promotions.take()
     }
 

@@ -31,6 +31,7 @@ use crate::failures::JobKind;
 use crate::job_state::JobState;
 use crate::log_retention;
 use crate::manifest::{Edit, LiveFiles};
+use crate::memtables;
 use crate::metrics::{Step, StopWatch};
 use crate::pace::Pace;
 use crate::read_points::ReadPoints;
@@ -78,6 +79,7 @@ impl<'e> Job<'e> for Flush<'e> {
     /// Picks the oldest full MemTable. `None` if a flush is under way, or while a split waits for
     /// another try.
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
+        memtables::rotate_for_promotions(engine);
         let mut state = engine.jobs.lock();
         let oldest = engine.state.load().oldest_sealed();
         let held = state.flushing || state.split_waits.is_some() || state.load_begins_groups();

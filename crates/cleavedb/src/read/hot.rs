@@ -66,8 +66,9 @@ fn found_cold_for(
     encoded_key: &[u8],
     version: (ValuePointer, SeqNo),
 ) {
-    if store.found_cold(store.key(encoded_key), version) {
-        memtables::rotate_for_promotions(engine, store);
+    store.found_cold(store.key(encoded_key), version);
+    if memtables::promotions_want_flush(engine) && store.asks_for_flush() {
+        engine.jobs.wake();
     }
 }
 

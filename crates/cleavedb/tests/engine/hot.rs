@@ -1,12 +1,18 @@
 //! The hot store of HoaKV: every state of a key under every operation.
 
-use cleavedb::Relocation;
+use std::sync::Arc;
+
+use cleavedb::{Db, Relocation};
+use cleavedb_storage::Storage;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::hot::{
     a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer,
     hot_keys_stay_hot_behind_an_open, long_hot_values, matrix, promotions_follow_reads,
 };
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
+use cleavedb_testkit::records::{key, value};
+use cleavedb_testkit::session::{open_all, open_read_only};
 
 const PARTS: usize = 2;
 
@@ -37,6 +43,37 @@ fn damaged_hot_segments_lose_no_other_key() {
 #[test]
 fn keys_that_are_read_become_hot() {
     (0..4).for_each(|seed| promotions_follow_reads(seed).unwrap_or_else(|e| panic!("{e}")));
+}
+
+/// A regression: the reader that found that many keys had become hot took the lock of the writers
+/// and made the next MemTable.
+#[test]
+fn a_flush_for_keys_that_are_read_is_begun_by_the_thread_that_flushes() {
+    const KEYS: u32 = 4_000;
+    let mut setup = Setup::hot(Relocation::WriteBack, true);
+    setup.options.groups.heat_limit = Some(3);
+    (setup.options.groups.hot_bytes, setup.options.memtable_bytes) = (64 << 20, Some(1 << 20));
+    let storages: Vec<Arc<dyn Storage>> = vec![Arc::new(Sim::new())];
+    let read_often = |db: &Db| {
+        let read = |i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0));
+        (0..3).for_each(|_| (0..KEYS).for_each(read));
+    };
+    let db = open_all(&storages, &setup).unwrap();
+    (0..KEYS).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    let before = db.metrics();
+    read_often(&db);
+    let memory = db.metrics().memtable_memory;
+    assert_eq!(memory, before.memtable_memory, "a reader made a MemTable");
+    assert!(db.step().unwrap(), "nothing was written, and keys were read often");
+    let after = db.metrics();
+    assert_eq!(after.flushes, before.flushes + 1);
+    let promoted = after.hot.unwrap().stats.promoted;
+    assert!(promoted > 500, "{promoted} keys were moved");
+    read_often(&db);
+    db.close().unwrap();
+    read_often(&open_read_only(&storages, &setup).unwrap());
 }
 
 /// Only flushes changed the hot store: what was dead in it stayed until the next writes.

@@ -20,7 +20,7 @@ use cleavedb_base::{Error, Location, Result, ValuePointer};
 
 use self::adapt::{ADAPTED, Judged};
 use crate::change::{HotChange, HotReason};
-use crate::evacuation::{LIMIT_MIN, LIMIT_OFF};
+use crate::evacuation::LIMIT_MIN;
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions};
@@ -186,7 +186,7 @@ impl HotStore {
         if !self.is_on() || !self.promotes.load(Ordering::Relaxed) {
             return;
         }
-        if self.sketch.estimate(key.hash) >= self.least() {
+        if self.sketch.estimate(key.hash) >= self.limit() {
             self.promotions.propose(key.hash, version);
         }
     }
@@ -257,22 +257,15 @@ impl HotStore {
         hot.unwrap_or_else(|| self.sketch.estimate(key.hash))
     }
 
-    /// HeatLimit: the heat from which on a key that is written becomes hot.
+    /// HeatLimit: the heat from which on a key becomes hot.
     pub fn limit(&self) -> u8 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a key stays hot in an evacuation, or becomes so because it is read: it may be colder
-    /// by one access than HeatLimit, since it costs to leave, and what is only read never dies.
+    /// Whether a hot key stays so in an evacuation: it may be colder by one access than HeatLimit,
+    /// since it costs to leave.
     pub fn keeps(&self, key: HotKey) -> bool {
-        self.is_on() && self.heat(key) >= self.least()
-    }
-
-    fn least(&self) -> u8 {
-        match self.limit() {
-            LIMIT_OFF => LIMIT_OFF,
-            limit => limit.saturating_sub(1).max(1),
-        }
+        self.is_on() && self.heat(key) >= self.limit().saturating_sub(1).max(1)
     }
 
     /// Number of hot keys.

@@ -362,7 +362,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let heat = self.store.heat(key);
             // The copy gets a sequence number that is newer than a range tombstone over the value.
             let deleted = self.tombstones.covers(encoded_key, seq);
-            if !is_newest || deleted || !self.store.keeps(key) {
+            if !is_newest || deleted || !self.store.is_on() || heat < self.store.limit() {
                 continue;
             }
             let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };

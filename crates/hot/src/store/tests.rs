@@ -5,6 +5,7 @@ use cleavedb_base::record::HEADER_LEN;
 
 use super::*;
 use crate::change::HotPut;
+use crate::evacuation::LIMIT_OFF;
 use crate::segment::{HotSegmentBuilder, SEGMENT_MAX};
 
 fn place(number: u64) -> Location {

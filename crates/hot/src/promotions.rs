@@ -14,7 +14,7 @@ use cleavedb_base::{SeqNo, ValuePointer};
 pub const SLOTS: usize = 4096;
 
 /// Versions that are enough for a flush that begins for them alone: half of those that may wait.
-pub const ENOUGH: usize = SLOTS / 2;
+const ENOUGH: usize = SLOTS / 2;
 
 /// Time for which versions wait for a flush that begins for other reasons.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -63,7 +63,9 @@ impl Promotions {
     }
 
     fn have_waited(&self) -> bool {
-        self.millis() - self.last_taken.load(Ordering::Relaxed) >= PATIENCE.as_millis() as u64
+        // Another thread may take versions, and note a later time, between the two.
+        let waited = self.millis().saturating_sub(self.last_taken.load(Ordering::Relaxed));
+        waited >= PATIENCE.as_millis() as u64
     }
 
     fn millis(&self) -> u64 {

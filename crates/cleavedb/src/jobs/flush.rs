@@ -76,8 +76,8 @@ impl<'e> Job<'e> for Flush<'e> {
     type Output = Flushed<'e>;
     type Done = ();
 
-    /// Picks the oldest full MemTable. `None` if a flush is under way, or while a split waits for
-    /// another try.
+    /// Picks the oldest full MemTable; seals the one in use before, if promotions want a flush.
+    /// `None` if a flush is under way, or while a split waits for another try.
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
         memtables::rotate_for_promotions(engine);
         let mut state = engine.jobs.lock();

@@ -6,9 +6,8 @@ use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_hot::HotStore;
-use cleavedb_index::{MemTable, RangeTombstones};
+use cleavedb_index::RangeTombstones;
 use cleavedb_storage::log::Log;
-use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
 use cleavedb_values::{GroupId, RecordCache, SegmentSet};
 
@@ -37,6 +36,7 @@ use crate::replay::RecoveryReport;
 use crate::resources::Resources;
 use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
+use crate::spare_pages::SparePages;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
@@ -99,9 +99,8 @@ pub(crate) fn build(
         limit,
         full,
         preallocated_log: Mutex::new(None),
-        memtable_pages: MemTable::pool(options.memtable()),
         flush_parts: FlushParts::default(),
-        flush_pages: PagePool::new(options.flush_piece()),
+        spare_pages: SparePages::new(&options),
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),

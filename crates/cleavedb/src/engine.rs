@@ -16,7 +16,6 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_hot::HotStore;
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::PreallocatedLog;
-use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
     Access, DirLock, File, FileClass, FileKind, LeftWindow, Lock, Mode, MultiDirStorage, Name,
@@ -45,6 +44,7 @@ use crate::pace::{Pace, Pacer};
 use crate::poison::Poison;
 use crate::retained_log::RetainedLog;
 use crate::snapshot::SnapshotList;
+use crate::spare_pages::SparePages;
 use crate::state::{MemSlot, ReadStates};
 use crate::throttle::Throttle;
 use crate::time::Time;
@@ -92,10 +92,7 @@ pub(crate) struct Engine {
     pub(crate) full: FullDisk,
     pub(crate) preallocated_log: Mutex<Option<PreallocatedLog>>,
     pub(crate) flush_parts: FlushParts,
-    /// Pages that a flush reads the log into, reused by the next flush.
-    pub(crate) flush_pages: Arc<PagePool>,
-    /// Pages of MemTables, reused by the next MemTable.
-    pub(crate) memtable_pages: Arc<PagePool>,
+    pub(crate) spare_pages: SparePages,
     /// Which keys groups may hold. A leaf lock.
     pub(crate) group_filters: Mutex<GroupFilters>,
     pub(crate) poison: Arc<Poison>,

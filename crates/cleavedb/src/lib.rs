@@ -44,6 +44,7 @@ mod bounds;
 mod compressor;
 mod catalog;
 mod batch;
+mod spare_pages;
 mod state;
 mod manifest;
 mod snapshot;

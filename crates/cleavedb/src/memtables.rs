@@ -17,7 +17,7 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     let position = append.appender.end();
     append.memtable.seal(position, append.last_seq());
     let (memory, written) = (engine.options.memtable(), engine.counters.user_bytes.get());
-    let slot = append.memtable.next(memory, position, written, &engine.memtable_pages);
+    let slot = append.memtable.next(memory, position, written, &engine.spare_pages.memtable);
     let slot = Arc::new(slot);
     let file = append.appender.file().number;
     if append.memtable.is_long_in(file) && !planted(Bug::LogBehindLongUnsynced) {

@@ -138,7 +138,7 @@ fn memory(engine: &Engine, state: &ReadState, others: Metrics) -> Metrics {
         memory_limit: engine.options.memory_bytes as u64,
         window_memory: engine.commit.log.buffer().len(),
         window_is_mapped: engine.commit.log.buffer().survives(),
-        spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
+        spare_memory: engine.spare_pages.waiting(),
         group_filter_memory: engine.group_filters.lock().memory() as u64,
         table_memory: cache.pinned_bytes,
         cache_memory: cache.block_bytes + cache.pinned_bytes,

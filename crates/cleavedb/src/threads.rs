@@ -9,7 +9,7 @@
 //! Databases may share all but the first one ([`crate::crew`]).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::thread;
 use cleavedb_base::sync::thread::JoinHandle;
@@ -169,7 +169,7 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
 
 /// Called when there was no request for work for the time `rest`.
 fn rested(engine: &Engine, rest: Duration) {
-    clear_pages(engine);
+    give_back_pages(engine);
     if rest >= DELETES_REST && !reserve::is_full(engine) {
         memtables::rotate_deletes(engine, MANY / 2);
         memtables::rotate_expired(engine);
@@ -213,10 +213,9 @@ impl Member for Engine {
 }
 
 /// Returns the pages that flushes and MemTables reuse to the system, when no flush is due.
-pub(crate) fn clear_pages(engine: &Engine) {
+fn give_back_pages(engine: &Engine) {
     if engine.state.load().waiting() == 0 {
-        engine.flush_pages.clear();
-        engine.memtable_pages.clear();
+        engine.spare_pages.give_back(engine.counters.user_bytes.get(), Instant::now());
     }
 }
 

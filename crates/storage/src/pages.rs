@@ -196,10 +196,13 @@ impl PagePool {
         (self.free.lock().len() * self.len) as u64
     }
 
-    /// Returns the free buffers to the system.
-    pub fn clear(&self) {
-        let free = std::mem::take(&mut *self.free.lock());
+    /// Returns free buffers to the system, but for `most` of them.
+    pub fn keep(&self, most: usize) {
+        let mut free = self.free.lock();
+        let kept = most.min(free.len());
+        let surplus = free.split_off(kept);
         drop(free);
+        drop(surplus);
     }
 }
 
@@ -250,7 +253,9 @@ mod tests {
         assert_eq!((pool.take(4097).len(), pool.take(1).len()), (4097, 1));
         assert_eq!(pool.free.lock().len(), 1, "too long and too short");
         assert_eq!(pool.waiting(), 4096);
-        pool.clear();
+        pool.keep(1);
+        assert_eq!(pool.waiting(), 4096);
+        pool.keep(0);
         assert_eq!(pool.waiting(), 0);
         assert_eq!(*pool.take(2000), [0; 2000]);
     }

@@ -412,7 +412,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let is_old = |pointer: &ValuePointer| {
             log.get(pointer.file).is_some_and(|file| file.name().kind().is_data())
         };
-        prefetch_records(log, &mut self.items, is_old, &engine.flush_pages);
+        prefetch_records(log, &mut self.items, is_old, &engine.spare_pages.flush);
         let group_of = |_: u32| GroupId::HOT;
         let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
         let order: Vec<u32> = (0..self.items.len() as u32).collect();

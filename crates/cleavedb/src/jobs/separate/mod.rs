@@ -449,7 +449,7 @@ fn write_items(
     let InGroups { groups, ordinals, order } = InGroups::of(&items, table)?;
     let keeps_keys = engine.group_filters.lock().are_used();
     // The log has the records in the order of their commits, so they are read in chunks of many.
-    prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
+    prefetch_records(log, &mut items, drained(engine), &engine.spare_pages.flush);
     let buffer = engine.commit.log.buffer();
     let group_of = |at: u32| groups.group(ordinals[at as usize]);
     let part = FlushShard { items: &items, group_of: &group_of, log, buffer };

@@ -184,7 +184,7 @@ pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged
     }
     let sound = |number| !damaged.files.contains(&number) || !limited;
     let in_files = out_of_reach(&live.value_files, live.head_file(), sound);
-    let places = live.groups.extents().filter(|e| damaged.groups.contains(&e.group));
+    let places = damaged.groups.iter().flat_map(|id| live.groups.extents_of(*id));
     let (bytes, alive) =
         places.fold(in_files, |(bytes, alive), e| (bytes + e.key_directory_from(), alive + e.live));
     let unexposed =

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cut;
+pub mod place_map;
 pub mod partition;
 pub mod layout;
 pub mod value_files;

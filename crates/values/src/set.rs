@@ -1,6 +1,5 @@
 //! The segments that one read state can reach, and reading values by pointer.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,13 +16,14 @@ use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
 use crate::dictionary::Dictionaries;
 use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
 use crate::owned_record::OwnedRecord;
+use crate::place_map::PlaceMap;
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
 pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
     /// Held so that no range is punched that this read state can reach.
-    extents: Arc<BTreeMap<Location, Arc<ExtentHandle>>>,
+    extents: PlaceMap<Arc<ExtentHandle>>,
     /// Those of the database, which compressed values name.
     dictionaries: Dictionaries,
 }
@@ -48,10 +48,10 @@ impl SegmentSet {
     /// This set with the extents `added` and without `removed`.
     #[must_use]
     pub fn with_extents(&self, added: &[Arc<ExtentHandle>], removed: &[Location]) -> Self {
-        let mut extents = BTreeMap::clone(&self.extents);
-        extents.extend(added.iter().map(|extent| (extent.place(), extent.clone())));
-        removed.iter().for_each(|place| _ = extents.remove(place));
-        Self { extents: Arc::new(extents), ..self.clone() }
+        let mut set = self.clone();
+        added.iter().for_each(|extent| set.extents.insert(extent.place(), extent.clone()));
+        removed.iter().for_each(|place| _ = set.extents.remove(*place));
+        set
     }
 
     /// The segments of one kind, without extents: a small set for frequent look-ups.
@@ -59,7 +59,7 @@ impl SegmentSet {
     pub fn of_kind(&self, kind: FileKind) -> Self {
         let of_kind = self.segments.iter().filter(|segment| segment.name().kind() == kind);
         let segments = of_kind.cloned().collect();
-        Self { segments, extents: Arc::default(), dictionaries: self.dictionaries.clone() }
+        Self { segments, extents: PlaceMap::default(), dictionaries: self.dictionaries.clone() }
     }
 
     /// The union of this set and `other`, with the dictionaries of this one.
@@ -71,7 +71,7 @@ impl SegmentSet {
 
     /// The extent that begins at `place`.
     pub fn extent(&self, place: Location) -> Result<&Arc<ExtentHandle>> {
-        self.extents.get(&place).ok_or_else(|| {
+        self.extents.get(place).ok_or_else(|| {
             Error::corruption("an extent of a group is not open")
                 .with("file", place.file)
                 .with("offset", place.offset)
@@ -81,8 +81,7 @@ impl SegmentSet {
     /// The extent of a pointer, if it still exists.
     fn extent_of(&self, pointer: ValuePointer) -> Option<&Arc<ExtentHandle>> {
         let place = Location { file: pointer.file, offset: pointer.offset };
-        let (_, extent) = self.extents.range(..=place).next_back()?;
-        extent.holds(place).then_some(extent)
+        self.extents.upto(place).filter(|extent| extent.holds(place))
     }
 
     /// Whether the record of a pointer is still in its place, if it ever was. Files other than

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 
@@ -18,6 +19,7 @@ use super::extent::{Extent, Location};
 use crate::layout::LivenessRule;
 use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
 use crate::partition::{GroupId, Partition, Token};
+use crate::place_map::PlaceMap;
 
 /// Facts about one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Group {
     pub collected: SeqNo,
     /// The beginnings of its extents, oldest first.
     pub extents: Vec<Location>,
+    /// Bytes of its extents.
+    pub bytes: u64,
     /// Its extents with key directories.
     mapped: Vec<Location>,
 }
@@ -39,15 +43,45 @@ pub struct GroupTable {
     layout: Option<GroupLayout>,
     /// The groups by their bounds.
     bounds: BTreeMap<Vec<u8>, GroupId>,
-    groups: BTreeMap<GroupId, Group>,
-    extents: BTreeMap<Location, Extent>,
+    /// Shared between copies of the table.
+    groups: BTreeMap<GroupId, Arc<Group>>,
+    extents: PlaceMap<Extent>,
+    sums: Sums,
+}
+
+/// Sums over all extents, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    len: u64,
+    live: u64,
+    key_directories: u64,
+}
+
+impl Sums {
+    fn add(&mut self, extent: &Extent) {
+        *self = self.with(extent, u64::wrapping_add);
+    }
+
+    fn remove(&mut self, extent: &Extent) {
+        *self = self.with(extent, u64::wrapping_sub);
+    }
+
+    /// Wrapping, since the lengths come from a file: a sum beyond 64 bits must not end the process.
+    fn with(self, extent: &Extent, change: fn(u64, u64) -> u64) -> Self {
+        let key_directory = extent.len() - extent.key_directory_from();
+        Self {
+            len: change(self.len, extent.len()),
+            live: change(self.live, extent.live),
+            key_directories: change(self.key_directories, key_directory),
+        }
+    }
 }
 
 impl GroupTable {
     /// A table without groups, for a database with this layout; a hot store is there from the
     /// beginning.
     pub fn new(layout: Option<GroupLayout>) -> Self {
-        let hot = layout.filter(|layout| layout.hot).map(|_| (GroupId::HOT, Group::default()));
+        let hot = layout.filter(|layout| layout.hot).map(|_| (GroupId::HOT, Arc::default()));
         Self { layout, groups: hot.into_iter().collect(), ..Self::default() }
     }
 
@@ -124,12 +158,12 @@ impl GroupTable {
 
     /// One group.
     pub fn group(&self, group: GroupId) -> Option<&Group> {
-        self.groups.get(&group)
+        self.groups.get(&group).map(|group| &**group)
     }
 
     /// All groups, in the order of their bounds.
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
-        self.bounds.values().map(|id| (*id, &self.groups[id]))
+        self.bounds.values().map(|id| (*id, &*self.groups[id]))
     }
 
     /// Whether there are no groups.
@@ -145,7 +179,7 @@ impl GroupTable {
     /// The extents of one group, oldest first.
     pub fn extents_of(&self, group: GroupId) -> impl Iterator<Item = &Extent> {
         let places = self.groups.get(&group).map(|group| &group.extents[..]).unwrap_or_default();
-        places.iter().map(|place| &self.extents[place])
+        places.iter().map(|place| self.extents.get(*place).expect("a group knows its extents"))
     }
 
     /// The greatest token of a group's records; none if it has no record, or it is unknown.
@@ -162,26 +196,24 @@ impl GroupTable {
 
     /// The extent of a pointer's record, if it still exists.
     pub fn extent_of(&self, pointer: ValuePointer) -> Option<&Extent> {
-        let last = Location { file: pointer.file, offset: pointer.offset };
-        let (_, extent) = self.extents.range(..=last).next_back()?;
-        (extent.place.file == pointer.file && extent.holds(pointer.offset)).then_some(extent)
+        let place = Location { file: pointer.file, offset: pointer.offset };
+        self.extents.upto(place).filter(|extent| extent.holds(pointer.offset))
     }
 
     /// Whether an extent begins at `place`.
     pub fn has_extent(&self, place: Location) -> bool {
-        self.extents.contains_key(&place)
+        self.extents.get(place).is_some()
     }
 
     /// Whether an extent with a key directory begins at `place`, so that its live bytes may be too
     /// high.
     pub fn moves_silently_at(&self, place: Location) -> bool {
-        self.extents.get(&place).is_some_and(Extent::has_map)
+        self.extents.get(place).is_some_and(Extent::has_map)
     }
 
     /// The extents in one group file, by place.
     pub fn extents_in(&self, file: FileNumber) -> impl Iterator<Item = &Extent> {
-        let places = Location { file, offset: 0 }..=Location { file, offset: u64::MAX };
-        self.extents.range(places).map(|(_, extent)| extent)
+        self.extents.in_file(file)
     }
 
     /// Whether the group file has an extent that is not in `gone`.
@@ -191,17 +223,17 @@ impl GroupTable {
 
     /// Bytes of all extents.
     pub fn bytes(&self) -> u64 {
-        self.extents.values().map(Extent::len).sum()
+        self.sums.len
     }
 
     /// Bytes of all key directories.
     pub fn key_directory_bytes(&self) -> u64 {
-        self.extents.values().map(|extent| extent.len() - extent.key_directory_from()).sum()
+        self.sums.key_directories
     }
 
     /// Bytes of records that index entries own.
     pub fn live(&self) -> u64 {
-        self.extents.values().map(|extent| extent.live).sum()
+        self.sums.live
     }
 
     /// The extents with key directories in the group of a key, youngest first.
@@ -216,7 +248,7 @@ impl GroupTable {
             GroupEdit::Begin(group, bound, collected) => self.begin(*group, bound, *collected),
             GroupEdit::Collected(group, collected) => {
                 let known = self.groups.get_mut(group).ok_or_else(|| unknown(*group))?;
-                known.collected = *collected;
+                Arc::make_mut(known).collected = *collected;
                 Ok(())
             }
             GroupEdit::Split { group, bounds, first } => self.split(*group, bounds, *first),
@@ -244,7 +276,7 @@ impl GroupTable {
         }
         self.bounds.insert(bound.to_vec(), group);
         let bound = bound.to_vec();
-        self.groups.insert(group, Group { bound, collected, ..Group::default() });
+        self.groups.insert(group, Arc::new(Group { bound, collected, ..Group::default() }));
         Ok(())
     }
 
@@ -268,7 +300,7 @@ impl GroupTable {
                 return Err(Error::corruption(what).with("group", id));
             }
             self.bounds.insert(bound.clone(), id);
-            self.groups.insert(id, Group { bound, collected, ..Group::default() });
+            self.groups.insert(id, Arc::new(Group { bound, collected, ..Group::default() }));
         }
         self.groups.remove(&group);
         Ok(())
@@ -281,20 +313,22 @@ impl GroupTable {
             return Err(Error::corruption(what).with("group", lower).with("next", upper));
         }
         let (lower, upper) = (self.groups.remove(&lower), self.groups.remove(&upper));
-        let Some((mut merged, upper)) = lower.zip(upper) else { return Err(unknown(into)) };
+        let Some((lower, upper)) = lower.zip(upper) else { return Err(unknown(into)) };
+        let [mut merged, upper] = [lower, upper].map(Arc::unwrap_or_clone);
         self.bounds.remove(&upper.bound);
         self.bounds.insert(merged.bound.clone(), into);
+        merged.bytes = merged.bytes.wrapping_add(upper.bytes);
         merged.extents.extend(upper.extents);
         merged.extents.sort_unstable();
         merged.mapped.extend(upper.mapped);
         merged.mapped.sort_unstable();
         merged.collected = merged.collected.min(upper.collected);
         for place in &merged.extents {
-            if let Some(extent) = self.extents.get_mut(place) {
+            if let Some(extent) = self.extents.get_mut(*place) {
                 extent.group = into;
             }
         }
-        self.groups.insert(into, merged);
+        self.groups.insert(into, Arc::new(merged));
         Ok(())
     }
 
@@ -311,35 +345,39 @@ impl GroupTable {
         if !extent.last.is_empty() && foreign {
             return Err(at("an extent has records beyond its group", place));
         }
-        let before = self.extents.range(..place).next_back();
-        let after = self.extents.range(place..).next();
-        let clear = |a: &Extent, b: &Extent| {
-            a.place.file != b.place.file || a.place.offset + a.len() <= b.place.offset
-        };
-        let free = before.is_none_or(|(_, other)| clear(other, extent))
-            && after.is_none_or(|(_, other)| clear(extent, other));
+        let (before, after) = (self.extents.upto(place), self.extents.from(place));
+        let clear = |a: &Extent, b: &Extent| a.place.offset + a.len() <= b.place.offset;
+        let free = before.is_none_or(|other| clear(other, extent))
+            && after.is_none_or(|other| clear(extent, other));
         if !free {
             return Err(at("an extent overlaps another", place));
         }
+        let group = Arc::make_mut(group);
         group.extents.push(place);
+        group.bytes = group.bytes.wrapping_add(extent.len());
         group.mapped.extend(extent.has_map().then_some(place));
         self.extents.insert(place, extent.clone());
+        self.sums.add(extent);
         Ok(())
     }
 
     fn remove_live(&mut self, place: Location, bytes: u64) -> Result<()> {
-        let Some(extent) = self.extents.get_mut(&place) else { return Ok(()) };
+        let Some(extent) = self.extents.get_mut(place) else { return Ok(()) };
         extent.live = extent.live.checked_sub(bytes).ok_or_else(|| {
             at("more bytes died in an extent than lived there", place).with("died", bytes)
         })?;
+        self.sums.live = self.sums.live.wrapping_sub(bytes);
         Ok(())
     }
 
     fn remove(&mut self, place: Location) -> Result<()> {
-        let extent = self.extents.remove(&place);
+        let extent = self.extents.remove(place);
         let extent = extent.ok_or_else(|| at("an unknown extent is removed", place))?;
+        self.sums.remove(&extent);
         if let Some(group) = self.groups.get_mut(&extent.group) {
+            let group = Arc::make_mut(group);
             group.extents.retain(|other| *other != place);
+            group.bytes = group.bytes.wrapping_sub(extent.len());
             group.mapped.retain(|other| *other != place);
         }
         Ok(())

@@ -34,7 +34,7 @@ impl SegmentSizes {
 
     /// Bytes of log segments in use, of all groups.
     pub fn used(&self, table: &GroupTable) -> u64 {
-        table.groups().map(|(id, _)| self.log_bytes(group_bytes(table, id))).sum()
+        table.groups().map(|(_, group)| self.log_bytes(group.bytes)).sum()
     }
 
     /// Bytes of the whole reserve.
@@ -74,7 +74,8 @@ impl SegmentSizes {
         if short <= FILES_MIN + worth {
             return Vec::new();
         }
-        let extents = groups.iter().map(|group| (table.extents_of(*group).count(), *group));
+        let count = |group| table.group(group).map_or(0, |group| group.extents.len());
+        let extents = groups.iter().map(|group| (count(*group), *group));
         let mut divided: Vec<(usize, GroupId)> = extents.filter(|(count, _)| *count > 1).collect();
         divided.sort_by_key(|(count, _)| Reverse(*count));
         divided.into_iter().map(|(_, group)| group).collect()
@@ -83,7 +84,7 @@ impl SegmentSizes {
 
 /// Bytes of all extents of a group.
 pub fn group_bytes(table: &GroupTable, group: GroupId) -> u64 {
-    table.extents_of(group).map(|extent| extent.len()).sum()
+    table.group(group).map_or(0, |group| group.bytes)
 }
 
 /// How victims are chosen among the groups.

@@ -498,6 +498,16 @@ mod tests {
         assert_eq!(exported, table);
     }
 
+    #[test]
+    fn a_group_knows_the_bytes_of_the_extents_that_are_left() {
+        let (mut table, _) = sample();
+        table.apply(&merge(3)).unwrap();
+        let bytes = |table: &GroupTable| table.group(GroupId(3)).unwrap().bytes;
+        assert_eq!((bytes(&table), table.bytes()), (2 * 4096, 2 * 4096));
+        table.apply(&GroupEdit::Remove(Location { file: FileNumber(5), offset: 8192 })).unwrap();
+        assert_eq!((bytes(&table), table.bytes(), table.live()), (4096, 4096, 3900));
+    }
+
     fn split(group: GroupId, bounds: &[&[u8]], first: u64) -> GroupEdit {
         let bounds = bounds.iter().map(|bound| bound.to_vec()).collect();
         GroupEdit::Split { group, bounds, first: GroupId(first) }

@@ -15,6 +15,8 @@ mod range_tombstone_tests;
 #[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
+mod flush_pace_tests;
+#[cfg(test)]
 mod range_work_tests;
 
 use std::ops::Deref;

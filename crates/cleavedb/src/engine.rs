@@ -232,10 +232,10 @@ impl Engine {
         &self,
         class: FileClass,
         access: Access,
-        pace: Pace,
+        pace: &Pace,
     ) -> Result<(FileNumber, Arc<dyn File>)> {
         let (number, file) = self.create_file(class, access)?;
-        Ok((number, self.pacer.over(file, pace)))
+        Ok((number, self.pacer.over(file, pace.clone())))
     }
 
     /// Allocates a file number.

@@ -27,6 +27,7 @@ mod filter;
 mod volume;
 mod group_options;
 mod flush_parts;
+mod flush_pace;
 mod progress;
 mod totals;
 mod latency;

@@ -59,6 +59,7 @@ pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<SeqNo> {
 
 /// Waits until `newest`, which is full, and all MemTables before it are flushed.
 fn flush_upto(engine: &Engine, newest: &Arc<MemSlot>) -> Result<()> {
+    let _hurry = engine.pacer.hurry_flushes();
     // MemTables are flushed oldest first; those that writers fill meanwhile are not waited for.
     let flush = || {
         engine.jobs.lock().failures.forgive();

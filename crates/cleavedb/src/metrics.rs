@@ -308,6 +308,8 @@ pub struct Metrics {
     /// Time that compactions and collections have waited, all together, for
     /// [`crate::Options::background_bytes_per_second`].
     pub paced: Duration,
+    /// Time in which flushes have waited because no writer did, so that reads go on beside them.
+    pub flushes_paced: Duration,
     /// Time of background threads, by step.
     pub steps: Vec<(Step, Duration)>,
     /// Latencies of operations that occurred, if they are measured, since the open or since

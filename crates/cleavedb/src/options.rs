@@ -244,10 +244,11 @@ pub struct Options {
     /// no part of [`Options::memory_bytes`]. Default: none, so that each database has its own.
     pub resources: Option<Resources>,
     /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
-    /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait, since
-    /// writers would: if flushes take nine tenths or more, the others still write a tenth. Less
-    /// than they need slows writers down. No job waits at a close, on a full disk, while space is
-    /// searched for, and under [`Background::Manual`]. Default: no limit; at least 64 KiB.
+    /// (`set_background_bytes_per_second`). What flushes write counts, but does not wait for
+    /// it, since writers would: if flushes take nine tenths or more, the others still write a
+    /// tenth. Less than they need slows writers down. No job waits at a close, on a full disk,
+    /// while space is searched for, and under [`Background::Manual`]. Default: no limit; at least
+    /// 64 KiB.
     pub background_bytes_per_second: Option<u64>,
     /// Are told what happens in the background. Default: none.
     pub listeners: Vec<Arc<dyn EventListener>>,

@@ -230,6 +230,7 @@ pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Res
         while wanted() && run_one(engine, &JobKind::ALL)? {}
         return Ok(());
     }
+    let _hurry = engine.pacer.hurry_flushes();
     // The caller's thread runs jobs too, and waits only for those that other threads run.
     while wanted() {
         engine.check_open()?;

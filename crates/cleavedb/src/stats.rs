@@ -64,6 +64,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         paced: Duration::from_nanos(engine.pacer.paused.get()),
+        flushes_paced: engine.pacer.flushes_waited(),
         steps: counters.steps(),
         latencies: latencies(engine, false),
         levels: levels(&live.version),

@@ -71,10 +71,10 @@ impl Output {
         let files = Arc::new(LoadedFiles::new(engine.clone())?);
         let new_table = {
             let files = files.clone();
-            move |_: &Engine, _| files.create(FileClass::Levels)
+            move |_: &Engine, _: &Pace| files.create(FileClass::Levels)
         };
         // Range tombstones of the time before are older than all of it.
-        let tables = RunWriter::new(engine.clone(), seq - 1, Pace::Flush).into_files_of(new_table);
+        let tables = RunWriter::new(engine.clone(), seq - 1, Pace::AtOnce).into_files_of(new_table);
         let values = Values::new(&engine, &files);
         let (segments, groups) = Default::default();
         Ok(Self { engine, seq, files, tables, values, segments, groups })

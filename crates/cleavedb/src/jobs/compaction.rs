@@ -51,7 +51,7 @@ impl<'a> NewTables<'a> {
 impl TableFactory for NewTables<'_> {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
         let (number, file) =
-            self.engine.create_paced(FileClass::of_level(level), self.access, Pace::Background)?;
+            self.engine.create_paced(FileClass::of_level(level), self.access, &Pace::Background)?;
         Ok((number, file, self.engine.tables.identity(number)))
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
@@ -28,6 +28,7 @@ use super::separate::{self, HotEntry, Moved, SeparatedValues};
 use super::{About, Job};
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::flush_pace::FlushPace;
 use crate::job_state::JobState;
 use crate::log_retention;
 use crate::manifest::{Edit, LiveFiles};
@@ -40,6 +41,10 @@ use crate::state::{MemSlot, Sealed};
 use crate::totals::Totals;
 use crate::value_files;
 use crate::value_files::publish;
+
+/// A MemTable that was sealed with less than one in this many parts of its memory in use was not
+/// full.
+const FULL_PART: usize = 8;
 
 /// Live bytes that the run of a flush adds to value files.
 #[derive(Default)]
@@ -68,6 +73,8 @@ pub(crate) struct Flush<'e> {
     slot: Arc<MemSlot>,
     sealed: Sealed,
     start: Instant,
+    /// How long flushes had waited before it.
+    waited_before: Duration,
     written: u64,
 }
 
@@ -86,7 +93,8 @@ impl<'e> Job<'e> for Flush<'e> {
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;
-        Ok(Some(Self { engine, slot, sealed, start: Instant::now(), written: 0 }))
+        let (start, waited_before) = (Instant::now(), engine.pacer.flushes_waited());
+        Ok(Some(Self { engine, slot, sealed, start, waited_before, written: 0 }))
     }
 
     fn run(&mut self) -> Result<Flushed<'e>> {
@@ -102,10 +110,11 @@ impl<'e> Job<'e> for Flush<'e> {
             engine.commit.sync_to(sealed.end)?;
         }
         let folded = self.fold_operands(&points);
-        let mut writer = RunWriter::new(engine, points.tombstones_applied(), Pace::Flush);
+        let pace = self.pace();
+        let mut writer = RunWriter::new(engine, points.tombstones_applied(), pace.clone());
         writer.cut_like_level0(|| sample(&self.slot));
-        let files = NewFiles::new(engine, FileClass::Groups, Pace::Flush);
-        let hot_files = NewFiles::new(engine, FileClass::Hot, Pace::Flush);
+        let files = NewFiles::new(engine, FileClass::Groups, pace.clone());
+        let hot_files = NewFiles::new(engine, FileClass::Hot, pace);
         let mut watch = StopWatch::start();
         let both = (&files as _, &hot_files as _);
         let written = separate::write_groups(engine, (&self.slot, &folded), &points, both);
@@ -178,7 +187,9 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.counters.flush_written.add(flush_written);
         self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
-        engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
+        let waited = engine.pacer.flushes_waited() - self.waited_before;
+        let worked = self.start.elapsed().saturating_sub(waited);
+        engine.throttle.flushed(self.log_bytes(), worked);
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
         engine.throttle.fills_last(crowded);
         Ok(())
@@ -207,6 +218,25 @@ impl Flush<'_> {
     /// Bytes of the log that the MemTable covers.
     fn log_bytes(&self) -> u64 {
         self.sealed.end - self.slot.start
+    }
+
+    /// How fast it writes: by how full the next MemTable is. It does not wait if writers are slowed
+    /// down already, nor if other databases share its thread.
+    pub(crate) fn pace(&self) -> Pace {
+        let (engine, state) = (self.engine, self.engine.state.load());
+        let next = state.memtables.iter().rev().nth(1);
+        let may_wait =
+            state.waiting() < engine.options.memtables_max && engine.options.crew().is_none();
+        let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
+        // One that was not full says little about how long the next one takes.
+        let full = self.slot.table.used().max(engine.memtable_limits.memory / FULL_PART) as f64;
+        // The files stay open for readers, and must not keep a MemTable.
+        let next = Arc::downgrade(next);
+        let fill = move || match next.upgrade() {
+            Some(next) if next.sealed().is_none() => next.table.used() as f64 / full,
+            _ => 1.0,
+        };
+        Pace::Flush(Arc::new(FlushPace::new(self.log_bytes(), fill)))
     }
 
     /// Whether tables will point into the log that the MemTable covers: where the log stores all

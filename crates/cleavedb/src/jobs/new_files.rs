@@ -36,7 +36,7 @@ impl SegmentFactory for NewFiles<'_> {
         // Hot values are read and written again soon: they stay in the page cache.
         let is_hot = self.class == FileClass::Hot;
         let access = if is_hot { Access::Random } else { Access::Direct };
-        let (number, file) = self.engine.create_paced(self.class, access, self.pace)?;
+        let (number, file) = self.engine.create_paced(self.class, access, &self.pace)?;
         self.numbers.lock().push(number);
         Ok((Name::numbered(self.class.kind(), number), file))
     }

@@ -16,7 +16,7 @@ use crate::pace::Pace;
 use crate::space::sizes;
 
 /// Creates the file of a table.
-type NewTable = dyn Fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send;
+type NewTable = dyn Fn(&Engine, &Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send;
 
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<E> {
@@ -57,7 +57,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// The same with files that `new_table` creates.
     pub(crate) fn into_files_of(
         self,
-        new_table: impl Fn(&Engine, Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send + 'static,
+        new_table: impl Fn(&Engine, &Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send + 'static,
     ) -> Self {
         Self { new_table: Box::new(new_table), ..self }
     }
@@ -99,7 +99,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
             Some(builder) => builder.add(entry),
             none => {
                 let engine = &*self.engine;
-                let (number, file) = (self.new_table)(engine, self.pace)?;
+                let (number, file) = (self.new_table)(engine, &self.pace)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();

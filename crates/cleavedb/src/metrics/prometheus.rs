@@ -98,6 +98,9 @@ impl Metrics {
         }
         text.begin("paced_seconds_total", "counter", "Waits of jobs for their limit.");
         text.figure(&[], self.paced.as_secs_f64());
+        let help = "Time in which flushes let reads go first, since no writer waited.";
+        text.begin("flushes_paced_seconds_total", "counter", help);
+        text.figure(&[], self.flushes_paced.as_secs_f64());
         text.begin("stalls_total", "counter", "Waits of writers for background work, by cause.");
         for stall in &self.stalls {
             text.figure(&[("cause", stall.cause.name())], stall.count);

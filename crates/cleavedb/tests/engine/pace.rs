@@ -1,9 +1,10 @@
 //! The limit on what compactions and collections write, with real threads: bounds of bytes over
 //! time, never a time by itself.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset};
+use cleavedb::{Background, Db, Durability, ErrorKind, Metrics, Options, Preset, Resources};
 use cleavedb_testkit::{Disks, Setup, session};
 
 /// Bytes a second: little, so that jobs have to wait.
@@ -83,4 +84,43 @@ fn the_limit_changes_for_jobs_that_wait_and_a_close_does_not_wait() {
     assert_eq!(compaction.join().unwrap(), ErrorKind::Closed);
     let waited = rewritten(&handle.metrics()) / least;
     assert!(start.elapsed().as_secs() < waited, "the close has waited for the limit");
+}
+
+fn put(db: &Db, keys: Range<u32>) {
+    keys.for_each(|key| db.put(key.to_be_bytes(), [0; 1000]).unwrap());
+}
+
+/// A database whose MemTables take so long to write slowly that a flush would have to wait.
+fn with_large_memtables(preset: Preset, resources: Option<Resources>) -> Db {
+    let options = Options {
+        memtable_bytes: Some(32 << 20),
+        durability: Durability::Os,
+        resources,
+        ..Options::preset(preset)
+    };
+    limited(&Setup { options, ..Setup::tiny(preset, true) }, None)
+}
+
+#[test]
+fn a_flush_that_a_caller_waits_for_is_written_at_once() {
+    for preset in [Preset::Lsm, Preset::KtStore] {
+        let db = with_large_memtables(preset, None);
+        put(&db, 0..20_000);
+        db.flush().unwrap();
+        let metrics = db.metrics();
+        assert_eq!((metrics.flushes, metrics.flushes_paced), (1, Duration::ZERO), "{preset:?}");
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_flush_by_a_shared_thread_is_written_at_once() {
+    let resources = Resources::new(8 << 20, 0).with_threads(1);
+    let db = with_large_memtables(Preset::KtStore, Some(resources));
+    put(&db, 0..34_000);
+    while db.metrics().flushes == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(db.metrics().flushes_paced, Duration::ZERO);
+    db.close().unwrap();
 }

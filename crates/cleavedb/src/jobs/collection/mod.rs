@@ -63,9 +63,9 @@ impl<'e> Job<'e> for Collect<'e> {
     fn run(&mut self) -> Result<CollectionFiles<'e>> {
         let engine = self.engine;
         // No flush begins before the end of a split that is tried again.
-        let pace = if self.retries_split { Pace::Flush } else { Pace::Background };
-        let files = NewFiles::new(engine, FileClass::Survivors, pace);
-        let segments = NewFiles::new(engine, FileClass::Segments, pace);
+        let pace = if self.retries_split { Pace::AtOnce } else { Pace::Background };
+        let files = NewFiles::new(engine, FileClass::Survivors, pace.clone());
+        let segments = NewFiles::new(engine, FileClass::Segments, pace.clone());
         let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied(), pace);
         let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();

@@ -86,6 +86,7 @@ fn with_extents(table: &GroupTable, pending: [&[Extent]; 2]) -> Result<GroupTabl
 /// Does `work` while no flush is under way, and none begins: what a flush has written belongs to
 /// the groups that there were when it began.
 pub(crate) fn without_flushes<T>(engine: &Engine, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _hurry = engine.pacer.hurry_flushes();
     let mut jobs = engine.jobs.lock();
     jobs.set_load_begins_groups(true);
     while jobs.flushing && !engine.jobs.closing() {

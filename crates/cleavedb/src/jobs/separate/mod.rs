@@ -465,12 +465,14 @@ fn write_items(
     let done: Vec<Result<_>> = match engine.options.background {
         Background::Manual => divided(PARTS).into_iter().map(write).collect(),
         Background::Threads(_) => {
-            let begun = Instant::now();
+            let (begun, waited) = (Instant::now(), engine.pacer.flushes_waited());
             let parts = divided(engine.flush_parts.most());
             let (done, copied): (_, Vec<Duration>) =
                 side_by_side(&parts, |order| timed(|| write(order))).into_iter().unzip();
             if bytes >= PARTS * part_min {
-                engine.flush_parts.learn(copied.iter().sum(), begun.elapsed());
+                let waited = engine.pacer.flushes_waited() - waited;
+                let took = begun.elapsed().saturating_sub(waited);
+                engine.flush_parts.learn(copied.iter().sum(), took);
             }
             done
         }

@@ -33,6 +33,7 @@ pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
 /// Flushes what was committed before the call, and the MemTable in use if it `rotates`.
 fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> {
     events::check_may_wait()?;
+    let _hurry = engine.pacer.hurry_flushes();
     let newest = {
         let mut append = engine.commit.append();
         if rotates(&append) {
@@ -47,6 +48,7 @@ fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> 
 /// files before is needed to replay it. Returns the last sequence number in these.
 pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<SeqNo> {
     events::check_may_wait()?;
+    let _hurry = engine.pacer.hurry_flushes();
     let (newest, last) = {
         let mut append = engine.commit.open_append()?;
         // In this order: the MemTable ends in the new file, where the replay head will be.
@@ -59,7 +61,6 @@ pub(crate) fn flush_and_leave_log(engine: &Engine) -> Result<SeqNo> {
 
 /// Waits until `newest`, which is full, and all MemTables before it are flushed.
 fn flush_upto(engine: &Engine, newest: &Arc<MemSlot>) -> Result<()> {
-    let _hurry = engine.pacer.hurry_flushes();
     // MemTables are flushed oldest first; those that writers fill meanwhile are not waited for.
     let flush = || {
         engine.jobs.lock().failures.forgive();

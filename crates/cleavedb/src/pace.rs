@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cleavedb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex};
 use cleavedb_storage::{File, FileLayer, Reserve};
 
@@ -84,6 +84,8 @@ pub(crate) struct Pacer {
     rushes: AtomicUsize,
     /// Number of callers that wait for flushes.
     hurries: AtomicUsize,
+    /// Whether a job waits for the flush that is under way.
+    hurried: AtomicBool,
     reserve: Arc<Reserve>,
     /// Whether jobs wait at all: a test that steps them does not ask for the time.
     waits: bool,
@@ -120,6 +122,7 @@ impl Pacer {
             rate: AtomicU64::new(rate.unwrap_or(0)),
             rushes: AtomicUsize::new(0),
             hurries: AtomicUsize::new(0),
+            hurried: AtomicBool::new(false),
             reserve,
             waits,
             begin: Instant::now(),
@@ -146,6 +149,17 @@ impl Pacer {
     /// No flush waits while the guard is there: its caller waits for one.
     pub(crate) fn hurry_flushes(&self) -> Rush<'_> {
         self.begin_rush(&self.hurries)
+    }
+
+    /// The flush that is under way does not wait any more: a job waits for its end.
+    pub(crate) fn hurry_flush_under_way(&self) {
+        self.hurried.store(true, Ordering::Release);
+        drop(self.hurry_flushes());
+    }
+
+    /// Called before a flush, which may wait again.
+    pub(crate) fn begin_flush(&self) {
+        self.hurried.store(false, Ordering::Release);
     }
 
     fn begin_rush<'a>(&self, reasons: &'a AtomicUsize) -> Rush<'a> {
@@ -189,7 +203,8 @@ impl Pacer {
     fn write_of_flush(&self, bytes: u64, flush: &FlushPace) {
         let before = flush.charge(bytes);
         let pause = || {
-            let hurried = self.hurries.load(Ordering::Acquire) > 0 || self.is_rushed();
+            let awaited = self.hurries.load(Ordering::Acquire) > 0;
+            let hurried = awaited || self.hurried.load(Ordering::Acquire) || self.is_rushed();
             if hurried { Duration::ZERO } else { flush.pause(before) }
         };
         if pause().is_zero() {
@@ -323,18 +338,18 @@ mod tests {
         assert!((burst..=burst + 2 * PIECE).contains(&written), "{written}");
     }
 
-    /// A pacer, and the pace of a flush of 64 GiB that has written 16 GiB while the next MemTable
-    /// was filled to the part `fill`: at 0 another write waits for minutes.
-    fn far_ahead(fill: f64) -> (Arc<Pacer>, Pace) {
+    /// A pacer, and the pace of a flush that has written 16 GiB, with this number of bytes behind
+    /// it: at 0 another write waits for minutes.
+    fn far_ahead(behind: Option<u64>) -> (Arc<Pacer>, Pace) {
         let pacer = Pacer::new(None, true, Arc::new(Reserve::new(Arc::new(Sim::new()))));
-        let flush = Arc::new(FlushPace::new(64 << 30, move || fill));
+        let flush = Arc::new(FlushPace::new(move || behind));
         flush.charge(16 << 30);
         (pacer, Pace::Flush(flush))
     }
 
     #[test]
     fn a_flush_waits_for_nothing_while_somebody_waits_for_it() {
-        let (pacer, pace) = far_ahead(0.0);
+        let (pacer, pace) = far_ahead(Some(0));
         {
             let _hurry = pacer.hurry_flushes();
             pacer.write(1, &pace);
@@ -343,11 +358,13 @@ mod tests {
             let _rush = pacer.rush();
             pacer.write(1, &pace);
         }
+        pacer.hurry_flush_under_way();
+        pacer.write(1, &pace);
         pacer.write(1, &Pace::AtOnce);
         assert_eq!(pacer.flushes_waited(), Duration::ZERO);
-        let (writers_wait, pace) = far_ahead(1.0);
+        let (writers_wait, pace) = far_ahead(None);
         writers_wait.write(1, &pace);
-        let (writers_are_ahead, pace) = far_ahead(0.1);
+        let (writers_are_ahead, pace) = far_ahead(Some(4 << 30));
         writers_are_ahead.write(1, &pace);
         let waited = writers_wait.flushes_waited() + writers_are_ahead.flushes_waited();
         assert_eq!(waited, Duration::ZERO);
@@ -355,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_waits_goes_on_once_somebody_waits_for_it() {
-        let (pacer, pace) = far_ahead(0.0);
+        let (pacer, pace) = far_ahead(Some(0));
         let begun = Instant::now();
         std::thread::scope(|scope| {
             let writing = [0; 2].map(|_| scope.spawn(|| pacer.write(1, &pace)));

@@ -56,6 +56,7 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
     if ranges.iter().all(|bounds| bounds.lower >= bounds.upper) {
         return Ok(());
     }
+    let _hurry = engine.pacer.hurry_flushes();
     let upto = engine.commit.visible();
     check_readers(engine, upto)?;
     check_changes(engine, upto)?;

@@ -20,6 +20,7 @@ const LOOKS: usize = 100;
 /// Brings what tables have of a range up to sequence number `upto` to one level, without what no
 /// reader sees.
 pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Result<()> {
+    let _hurry = engine.pacer.hurry_flushes();
     let options = sizes::compaction_options(engine);
     let (mut clean, mut looks) = (BTreeSet::new(), 0);
     loop {

@@ -153,6 +153,7 @@ pub(crate) fn wait_or_work(
     if done() {
         return Ok(());
     }
+    let _hurry = engine.pacer.hurry_flushes();
     let (mut wakeups, mut looks) = (engine.jobs.wake(), EmptyLooks::default());
     loop {
         let mut state = engine.jobs.lock();
@@ -187,6 +188,7 @@ pub(crate) fn wait_or_work(
 
 /// If other threads run jobs, waits a while for them; returns whether there were any.
 pub(crate) fn waits_for_others(engine: &Engine) -> bool {
+    let _hurry = engine.pacer.hurry_flushes();
     let mut state = engine.jobs.lock();
     let others = !state.is_idle();
     if others {

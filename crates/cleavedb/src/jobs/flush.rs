@@ -42,10 +42,6 @@ use crate::totals::Totals;
 use crate::value_files;
 use crate::value_files::publish;
 
-/// A MemTable that was sealed with less than one in this many parts of its memory in use was not
-/// full.
-const FULL_PART: usize = 8;
-
 /// Live bytes that the run of a flush adds to value files.
 #[derive(Default)]
 struct LiveAdded {
@@ -93,6 +89,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
         engine.poison.check()?;
         state.flushing = true;
+        engine.pacer.begin_flush();
         let (start, waited_before) = (Instant::now(), engine.pacer.flushes_waited());
         Ok(Some(Self { engine, slot, sealed, start, waited_before, written: 0 }))
     }
@@ -187,9 +184,10 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.counters.flush_written.add(flush_written);
         self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
-        let waited = engine.pacer.flushes_waited() - self.waited_before;
-        let worked = self.start.elapsed().saturating_sub(waited);
-        engine.throttle.flushed(self.log_bytes(), worked);
+        // One that has waited does not tell how fast flushes can be.
+        if engine.pacer.flushes_waited() == self.waited_before {
+            engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
+        }
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
         engine.throttle.fills_last(crowded);
         Ok(())
@@ -220,23 +218,21 @@ impl Flush<'_> {
         self.sealed.end - self.slot.start
     }
 
-    /// How fast it writes: by how full the next MemTable is. It does not wait if writers are slowed
-    /// down already, nor if other databases share its thread.
+    /// How fast it writes: by what writers add to the log meanwhile. It does not wait if the next
+    /// MemTable is the last one, nor if other databases share its thread.
     pub(crate) fn pace(&self) -> Pace {
         let (engine, state) = (self.engine, self.engine.state.load());
         let next = state.memtables.iter().rev().nth(1);
         let may_wait =
             state.waiting() < engine.options.memtables_max && engine.options.crew().is_none();
         let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
-        // One that was not full says little about how long the next one takes.
-        let full = self.slot.table.used().max(engine.memtable_limits.memory / FULL_PART) as f64;
-        // The files stay open for readers, and must not keep a MemTable.
-        let next = Arc::downgrade(next);
-        let fill = move || match next.upgrade() {
-            Some(next) if next.sealed().is_none() => next.table.used() as f64 / full,
-            _ => 1.0,
+        // It must not keep the MemTable if a reader keeps the file.
+        let (next, start, log) = (Arc::downgrade(next), next.start, engine.commit.log.clone());
+        let behind = move || {
+            let next = next.upgrade().filter(|next| next.sealed().is_none());
+            next.map(|_| log.buffer().written_upto().saturating_sub(start))
         };
-        Pace::Flush(Arc::new(FlushPace::new(self.log_bytes(), fill)))
+        Pace::Flush(Arc::new(FlushPace::new(behind)))
     }
 
     /// Whether tables will point into the log that the MemTable covers: where the log stores all

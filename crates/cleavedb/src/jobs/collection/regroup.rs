@@ -30,6 +30,7 @@ pub(super) fn hold_flushes(job: &Collect<'_>, output: &CollectionOutput) -> bool
             return false;
         }
         jobs.split_waits = Some(own.group);
+        job.engine.pacer.hurry_flush_under_way();
         !jobs.flushing || planted(Bug::SplitUnderFlush)
     })
 }

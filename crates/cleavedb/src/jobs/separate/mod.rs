@@ -469,10 +469,8 @@ fn write_items(
             let parts = divided(engine.flush_parts.most());
             let (done, copied): (_, Vec<Duration>) =
                 side_by_side(&parts, |order| timed(|| write(order))).into_iter().unzip();
-            if bytes >= PARTS * part_min {
-                let waited = engine.pacer.flushes_waited() - waited;
-                let took = begun.elapsed().saturating_sub(waited);
-                engine.flush_parts.learn(copied.iter().sum(), took);
+            if bytes >= PARTS * part_min && engine.pacer.flushes_waited() == waited {
+                engine.flush_parts.learn(copied.iter().sum(), begun.elapsed());
             }
             done
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
-use cleavedb_values::groups::Extent;
+use cleavedb_values::groups::{Extent, Group};
 use cleavedb_values::{GroupId, RecordCache, ValueFileMeta};
 
 use crate::engine::Engine;
@@ -56,8 +56,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         merges: counters.merges.get(),
         reserve_used,
         reserve_bytes,
-        group_tombstones: live.groups.extents().map(|extent| extent.tombstones).sum(),
-        tags: live.groups.extents().map(|extent| extent.tags).sum(),
+        group_tombstones: live.groups.sums().tombstones,
+        tags: live.groups.sums().tags,
         cold_log_bytes: u64::from(live.groups.has_cold_log()) * live.value_files.segment_bytes(),
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
@@ -113,14 +113,8 @@ fn reserve(engine: &Engine, live: &LiveFiles) -> (u64, u64) {
 
 fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
     let stats = engine.hot.as_ref()?.stats();
-    let extents = || live.groups.extents_of(GroupId::HOT);
-    let sum = |of: fn(&Extent) -> u64| extents().map(of).sum();
-    Some(HotMetrics {
-        bytes: sum(Extent::len),
-        live_bytes: sum(|extent| extent.live),
-        dead_bytes: sum(|extent| extent.separated.saturating_sub(extent.live)),
-        stats,
-    })
+    let sums = live.groups.group(GroupId::HOT).map(Group::sums).unwrap_or_default();
+    Some(HotMetrics { bytes: sums.len, live_bytes: sums.live, dead_bytes: sums.dead(), stats })
 }
 
 /// Latencies so far; forgotten then if `reset`.

@@ -3,6 +3,7 @@
 
 pub mod extent;
 pub mod edit;
+pub mod sums;
 pub mod table;
 pub mod cursor;
 pub mod key_directory;
@@ -26,5 +27,6 @@ pub use filters::{GroupFilter, GroupFilters};
 pub use handle::ExtentHandle;
 pub use key_directory_reader::KeyDirectoryReader;
 pub use reader::ExtentReader;
+pub use sums::Sums;
 pub use table::{Group, GroupTable};
 pub use writer::ExtentWriter;

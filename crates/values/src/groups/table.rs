@@ -15,6 +15,7 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 
 use super::edit::GroupEdit;
 use super::extent::{Extent, Location};
+use super::sums::Sums;
 #[cfg(test)]
 use crate::layout::LivenessRule;
 use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
@@ -30,8 +31,10 @@ pub struct Group {
     pub collected: SeqNo,
     /// The beginnings of its extents, oldest first.
     pub extents: Vec<Location>,
-    /// Bytes of its extents.
-    pub bytes: u64,
+    /// Sums over its extents that flushes wrote.
+    pub flushed: Sums,
+    /// Sums over those that collections wrote.
+    pub survivors: Sums,
     /// Its extents with key directories.
     mapped: Vec<Location>,
 }
@@ -46,34 +49,24 @@ pub struct GroupTable {
     /// Shared between copies of the table.
     groups: BTreeMap<GroupId, Arc<Group>>,
     extents: PlaceMap<Extent>,
+    /// Sums over all extents.
     sums: Sums,
 }
 
-/// Sums over all extents, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    len: u64,
-    live: u64,
-    key_directories: u64,
-}
-
-impl Sums {
-    fn add(&mut self, extent: &Extent) {
-        *self = self.with(extent, u64::wrapping_add);
+impl Group {
+    /// Sums over all of its extents.
+    pub fn sums(&self) -> Sums {
+        self.flushed.plus(self.survivors)
     }
 
-    fn remove(&mut self, extent: &Extent) {
-        *self = self.with(extent, u64::wrapping_sub);
+    /// Bytes of its extents.
+    pub fn bytes(&self) -> u64 {
+        self.sums().len
     }
 
-    /// Wrapping, since the lengths come from a file: a sum beyond 64 bits must not end the process.
-    fn with(self, extent: &Extent, change: fn(u64, u64) -> u64) -> Self {
-        let key_directory = extent.len() - extent.key_directory_from();
-        Self {
-            len: change(self.len, extent.len()),
-            live: change(self.live, extent.live),
-            key_directories: change(self.key_directories, key_directory),
-        }
+    /// The sums to which `extent` belongs.
+    fn sums_with(&mut self, extent: &Extent) -> &mut Sums {
+        if extent.survivors { &mut self.survivors } else { &mut self.flushed }
     }
 }
 
@@ -221,6 +214,11 @@ impl GroupTable {
         self.extents_in(file).any(|extent| !gone.contains(&extent.place))
     }
 
+    /// Sums over all extents.
+    pub fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
     /// Bytes of all extents.
     pub fn bytes(&self) -> u64 {
         self.sums.len
@@ -317,7 +315,8 @@ impl GroupTable {
         let [mut merged, upper] = [lower, upper].map(Arc::unwrap_or_clone);
         self.bounds.remove(&upper.bound);
         self.bounds.insert(merged.bound.clone(), into);
-        merged.bytes = merged.bytes.wrapping_add(upper.bytes);
+        merged.flushed = merged.flushed.plus(upper.flushed);
+        merged.survivors = merged.survivors.plus(upper.survivors);
         merged.extents.extend(upper.extents);
         merged.extents.sort_unstable();
         merged.mapped.extend(upper.mapped);
@@ -354,10 +353,12 @@ impl GroupTable {
         }
         let group = Arc::make_mut(group);
         group.extents.push(place);
-        group.bytes = group.bytes.wrapping_add(extent.len());
         group.mapped.extend(extent.has_map().then_some(place));
+        let added = Sums::of(extent);
+        let sums = group.sums_with(extent);
+        *sums = sums.plus(added);
+        self.sums = self.sums.plus(added);
         self.extents.insert(place, extent.clone());
-        self.sums.add(extent);
         Ok(())
     }
 
@@ -366,18 +367,25 @@ impl GroupTable {
         extent.live = extent.live.checked_sub(bytes).ok_or_else(|| {
             at("more bytes died in an extent than lived there", place).with("died", bytes)
         })?;
-        self.sums.live = self.sums.live.wrapping_sub(bytes);
+        let died = Sums { live: bytes, ..Sums::default() };
+        self.sums = self.sums.minus(died);
+        if let Some(group) = self.groups.get_mut(&extent.group) {
+            let sums = Arc::make_mut(group).sums_with(extent);
+            *sums = sums.minus(died);
+        }
         Ok(())
     }
 
     fn remove(&mut self, place: Location) -> Result<()> {
         let extent = self.extents.remove(place);
         let extent = extent.ok_or_else(|| at("an unknown extent is removed", place))?;
-        self.sums.remove(&extent);
+        let removed = Sums::of(&extent);
+        self.sums = self.sums.minus(removed);
         if let Some(group) = self.groups.get_mut(&extent.group) {
             let group = Arc::make_mut(group);
             group.extents.retain(|other| *other != place);
-            group.bytes = group.bytes.wrapping_sub(extent.len());
+            let sums = group.sums_with(&extent);
+            *sums = sums.minus(removed);
             group.mapped.retain(|other| *other != place);
         }
         Ok(())
@@ -498,14 +506,28 @@ mod tests {
         assert_eq!(exported, table);
     }
 
+    /// A look at the groups reads these sums in place of the extents.
     #[test]
-    fn a_group_knows_the_bytes_of_the_extents_that_are_left() {
+    fn a_group_knows_the_sums_over_the_extents_that_are_left() {
         let (mut table, _) = sample();
-        table.apply(&merge(3)).unwrap();
-        let bytes = |table: &GroupTable| table.group(GroupId(3)).unwrap().bytes;
-        assert_eq!((bytes(&table), table.bytes()), (2 * 4096, 2 * 4096));
-        table.apply(&GroupEdit::Remove(Location { file: FileNumber(5), offset: 8192 })).unwrap();
-        assert_eq!((bytes(&table), table.bytes(), table.live()), (4096, 4096, 3900));
+        let place = |offset| Location { file: FileNumber(5), offset };
+        for edit in [
+            GroupEdit::Add(Extent { survivors: true, ..extent(LOW, 5, 16384) }),
+            merge(3),
+            GroupEdit::LiveRemoved(place(16384), 70),
+            GroupEdit::Remove(place(8192)),
+            GroupEdit::Add(Extent { tombstones: 3, ..extent(GroupId(3), 5, 24576) }),
+        ] {
+            table.apply(&edit).unwrap();
+        }
+        let sum = |survivors| {
+            let some = table.extents().filter(|extent| extent.survivors == survivors);
+            some.fold(Sums::default(), |sums, extent| sums.plus(Sums::of(extent)))
+        };
+        let group = table.group(GroupId(3)).unwrap();
+        assert_eq!((group.flushed, group.survivors), (sum(false), sum(true)));
+        assert_eq!((group.bytes(), group.survivors.dead()), (3 * 4096, 70));
+        assert_eq!((table.bytes(), table.live()), (group.bytes(), 3 * 3900 - 70));
     }
 
     fn split(group: GroupId, bounds: &[&[u8]], first: u64) -> GroupEdit {

@@ -11,7 +11,7 @@ use cleavedb_base::SeqNo;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 
-use super::table::GroupTable;
+use super::table::{Group, GroupTable};
 use crate::partition::GroupId;
 use crate::victim::CostBenefit;
 
@@ -34,7 +34,7 @@ impl SegmentSizes {
 
     /// Bytes of log segments in use, of all groups.
     pub fn used(&self, table: &GroupTable) -> u64 {
-        table.groups().map(|(_, group)| self.log_bytes(group.bytes)).sum()
+        table.groups().map(|(_, group)| self.log_bytes(group.bytes())).sum()
     }
 
     /// Bytes of the whole reserve.
@@ -84,7 +84,7 @@ impl SegmentSizes {
 
 /// Bytes of all extents of a group.
 pub fn group_bytes(table: &GroupTable, group: GroupId) -> u64 {
-    table.group(group).map_or(0, |group| group.bytes)
+    table.group(group).map_or(0, Group::bytes)
 }
 
 /// How victims are chosen among the groups.

@@ -1,7 +1,7 @@
 //! Liveness by the index (KT-Store).
 
 use super::DeadRecords;
-use crate::groups::table::GroupTable;
+use crate::groups::table::{Group, GroupTable};
 use crate::partition::GroupId;
 
 pub(super) struct ByIndex;
@@ -21,20 +21,16 @@ impl DeadRecords for ByIndex {
         unexposed: u64,
         _: &dyn Fn(GroupId) -> f64,
     ) -> Vec<(GroupId, u64)> {
-        let flushed = |group| -> u64 {
-            let extents = table.extents_of(group).filter(|extent| !extent.survivors);
-            extents.map(|extent| extent.separated).sum()
-        };
         let pads = !table.partition().keeps_order();
-        let all: u64 = table.groups().map(|(id, _)| flushed(id)).sum();
-        let of_group = |id| {
-            let share = u128::from(unexposed) * u128::from(flushed(id));
-            let dead = table.extents_of(id).map(|extent| extent.separated - extent.live);
-            let flushed = table.extents_of(id).filter(|extent| !extent.survivors && pads);
-            let padding =
-                flushed.map(|extent| extent.key_directory_from().saturating_sub(extent.separated));
-            (share / u128::from(all.max(1))) as u64 + dead.sum::<u64>() + padding.sum::<u64>()
+        let separated = table.groups().map(|(_, group)| group.flushed.separated);
+        let all = separated.fold(0, u64::saturating_add);
+        let of_group = |group: &Group| {
+            let share = u128::from(unexposed) * u128::from(group.flushed.separated);
+            let dead = group.flushed.dead().saturating_add(group.survivors.dead());
+            let padding = if pads { group.flushed.padding } else { 0 };
+            let hidden = (share / u128::from(all.max(1))) as u64;
+            hidden.saturating_add(dead).saturating_add(padding)
         };
-        table.groups().map(|(id, _)| (id, of_group(id))).collect()
+        table.groups().map(|(id, group)| (id, of_group(group))).collect()
     }
 }

@@ -1,12 +1,9 @@
 //! Liveness by the records of the group (HashKV, section 3.3).
 
 use super::DeadRecords;
-use crate::groups::extent::Extent;
-use crate::groups::table::GroupTable;
+use crate::groups::sums::Sums;
+use crate::groups::table::{Group, GroupTable};
 use crate::partition::GroupId;
-
-/// Least bytes that are counted as reclaimable for a group tombstone.
-const STUB_MIN: u64 = 256;
 
 pub(super) struct ByRecords;
 
@@ -23,13 +20,11 @@ impl DeadRecords for ByRecords {
         _hidden: u64,
         false_stubs: &dyn Fn(GroupId) -> f64,
     ) -> Vec<(GroupId, u64)> {
-        let of_group = |id| {
-            let flushed = table.extents_of(id).filter(|extent| !extent.survivors);
-            let stubs = flushed.map(|extent| extent.tombstones).sum();
-            let hits = hit_rate(stubs, false_stubs(id));
-            table.extents_of(id).map(|extent| of_extent(extent, hits)).sum()
+        let of_group = |(id, group): (GroupId, &Group)| {
+            let hits = hit_rate(group.flushed.tombstones, false_stubs(id));
+            (id, of_flushed(&group.flushed, hits).saturating_add(group.survivors.dead()))
         };
-        table.groups().map(|(id, _)| (id, of_group(id))).collect()
+        table.groups().map(of_group).collect()
     }
 }
 
@@ -40,17 +35,12 @@ fn hit_rate(stubs: u64, false_stubs: f64) -> f64 {
     (1.0 - false_stubs / stubs.max(1) as f64).max(0.0)
 }
 
-/// Upper bound of the dead bytes of an extent, with this share of group tombstones that hide a
-/// record: with this rule only the records of the group tell which values are dead.
-fn of_extent(extent: &Extent, hits: f64) -> u64 {
-    if extent.survivors {
-        return extent.separated - extent.live;
-    }
-    // A group tombstone may hide a record of any length: an average one is assumed.
-    let mean = extent.separated / (extent.records - extent.tombstones - extent.tags).max(1);
-    let hidden = hits * (extent.tombstones * mean.max(STUB_MIN)) as f64;
-    // The padding of the extent to whole blocks is reclaimed too.
-    extent.key_directory_from().max(extent.separated) + hidden as u64
+/// Upper bound of the dead bytes of extents that flushes wrote, with this share of group tombstones
+/// that hide a record: with this rule only the records of the group tell which values are dead. The
+/// padding of extents to whole blocks is reclaimed too.
+fn of_flushed(flushed: &Sums, hits: f64) -> u64 {
+    let hidden = (hits * flushed.hidden_max as f64) as u64;
+    flushed.separated.saturating_add(flushed.padding).saturating_add(hidden)
 }
 
 #[cfg(test)]
@@ -58,7 +48,7 @@ mod tests {
     use cleavedb_base::FileNumber;
 
     use super::*;
-    use crate::groups::{GroupEdit, Location};
+    use crate::groups::{Extent, GroupEdit, Location};
 
     /// Deletes of absent keys left group tombstones, each of which took a block and counted for 256
     /// bytes: a store at its space limit found nothing to collect, and refused further deletes.
@@ -69,10 +59,10 @@ mod tests {
         let tombstone =
             Extent { records: 1, tombstones: 1, records_len: 40, filter_len: 30, ..empty };
         assert_eq!(tombstone.key_directory_from(), 4096);
-        assert!(of_extent(&tombstone, 0.0) >= tombstone.len());
+        assert!(of_flushed(&Sums::of(&tombstone), 0.0) >= tombstone.len());
         let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..tombstone };
-        assert!(of_extent(&value, 1.0) >= value.len(), "newer records may have replaced it");
-        assert_eq!(of_extent(&Extent { survivors: true, ..value }, 1.0), 0);
+        let counted = of_flushed(&Sums::of(&value), 1.0);
+        assert!(counted >= value.len(), "newer records may have replaced it");
     }
 
     /// A stub that a false answer of a filter caused counted as the death of an average value, so

@@ -20,6 +20,8 @@ pub enum Metric {
     BytesWritten,
     /// Blocks that the store takes at the end, in MiB.
     SpaceEnd,
+    /// The most blocks that the store took meanwhile, in MiB.
+    SpacePeak,
     /// Blocks that the store takes at the end for each live byte.
     SpaceAmplification,
     /// Mean time of an operation, in microseconds.
@@ -47,6 +49,7 @@ impl Metric {
             Self::ReadAmplification => "read amplification",
             Self::BytesWritten => "MiB written at the device",
             Self::SpaceEnd => "MiB on disk",
+            Self::SpacePeak => "MiB on disk at most",
             Self::SpaceAmplification => "space amplification",
             Self::MeanLatency => "mean us",
             Self::ReadP95 => "reads p95 us",
@@ -76,6 +79,7 @@ impl Metric {
             Self::ReadAmplification => result.process_read_amplification(),
             Self::BytesWritten => Some(result.cost.device?.written as f64 / MIB),
             Self::SpaceEnd => Some(result.space.end.allocated as f64 / MIB),
+            Self::SpacePeak => Some(result.space.peak_allocated as f64 / MIB),
             Self::SpaceAmplification => result.space_amplification(),
             Self::MeanLatency => Some(result.latency.mean_us),
             Self::ReadP95 => Some(result.latency_by_action.get("read")?.p95_us),

@@ -65,6 +65,19 @@ mod tests {
         assert!(counted >= value.len(), "newer records may have replaced it");
     }
 
+    #[test]
+    fn of_survivors_only_what_died_since_counts() {
+        let mut table = GroupTable::default();
+        let place = Location { file: FileNumber(7), offset: 0 };
+        let empty = Extent::empty(GroupId(1), place);
+        let lengths = Extent { records: 9, records_len: 9000, separated: 9000, ..empty };
+        let survivors = Extent { survivors: true, live: 8000, ..lengths };
+        for edit in [GroupEdit::Begin(GroupId(1), Vec::new(), 0), GroupEdit::Add(survivors)] {
+            table.apply(&edit).unwrap();
+        }
+        assert_eq!(ByRecords.reclaimable(&table, 0, &|_| 0.0), [(GroupId(1), 1000)]);
+    }
+
     /// A stub that a false answer of a filter caused counted as the death of an average value, so
     /// that the groups with most keys that they do not hold were collected first.
     #[test]

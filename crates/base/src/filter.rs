@@ -1,8 +1,12 @@
 //! Split-block Bloom filter: one cache line tells that a table or a group does not hold a key.
 //!
 //! The filter is an array of 32-byte blocks of eight 32-bit words. A key's 64-bit hash picks one
-//! block by its upper half and one bit in each of the eight words by its lower half, so a look-up
+//! block by its lower half and one bit in each of the eight words by its upper half, so a look-up
 //! touches 32 bytes. At the default 10 bits a key about 1 in 100 absent keys passes.
+//!
+//! Hash groups are chosen by the upper bits of the same hash, which all keys of a group share. Had
+//! they chosen the block, too, as in filters of version 1, the filter of one of 128 groups would
+//! use one block in 128, and nearly every absent key would pass.
 //!
 //! Invariant: a key whose hash was added always passes. Every hash is `hash64(encoded_key, 0)`.
 //!
@@ -12,7 +16,10 @@
 use crate::error::{Error, Result};
 
 /// Version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version in which the halves of the hash change places; it is read, and not written.
+const VERSION_SWAPPED: u8 = 1;
 
 const WORDS: usize = 8;
 const BLOCK_LEN: usize = WORDS * 4;
@@ -38,17 +45,19 @@ struct Block([u32; WORDS]);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     blocks: Vec<Block>,
+    /// Bits by which a hash is rotated first: 32 in a filter of version 1, which swaps its halves.
+    turn: u32,
 }
 
 #[inline]
 fn block_index(hash: u64, blocks: usize) -> usize {
-    (((hash >> 32) * blocks as u64) >> 32) as usize
+    ((u64::from(hash as u32) * blocks as u64) >> 32) as usize
 }
 
 #[inline]
 fn mask(hash: u64) -> [u32; WORDS] {
-    let low = hash as u32;
-    SALT.map(|salt| 1 << (low.wrapping_mul(salt) >> 27))
+    let upper = (hash >> 32) as u32;
+    SALT.map(|salt| 1 << (upper.wrapping_mul(salt) >> 27))
 }
 
 impl Filter {
@@ -63,13 +72,13 @@ impl Filter {
     pub fn with_room(keys: usize, bits_per_key: u32) -> Self {
         let bits = keys as u64 * u64::from(bits_per_key);
         let count = bits.div_ceil(BLOCK_LEN as u64 * 8).min(u64::from(u32::MAX)) as usize;
-        Self { blocks: vec![Block::default(); count] }
+        Self { blocks: vec![Block::default(); count], turn: 0 }
     }
 
     /// Adds the key with `hash`.
     #[inline]
     pub fn insert(&mut self, hash: u64) {
-        let count = self.blocks.len();
+        let (count, hash) = (self.blocks.len(), hash.rotate_left(self.turn));
         if count == 0 {
             return;
         }
@@ -101,6 +110,7 @@ impl Filter {
         if self.blocks.is_empty() {
             return true;
         }
+        let hash = hash.rotate_left(self.turn);
         let block = &self.blocks[block_index(hash, self.blocks.len())];
         let mut missing = 0;
         for (word, bit) in block.0.iter().zip(mask(hash)) {
@@ -117,7 +127,7 @@ impl Filter {
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(1 + self.memory());
-        out.push(VERSION);
+        out.push(if self.turn == 0 { VERSION } else { VERSION_SWAPPED });
         for word in self.blocks.iter().flat_map(|block| block.0) {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -127,9 +137,14 @@ impl Filter {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (&version, body) =
             bytes.split_first().ok_or_else(|| Error::corruption("filter is empty"))?;
-        if version != VERSION {
-            return Err(Error::corruption("filter has an unknown version").with("version", version));
-        }
+        let turn = match version {
+            VERSION => 0,
+            VERSION_SWAPPED => 32,
+            _ => {
+                let error = Error::corruption("filter has an unknown version");
+                return Err(error.with("version", version));
+            }
+        };
         let (chunks, rest) = body.as_chunks::<BLOCK_LEN>();
         if !rest.is_empty() || chunks.len() > u32::MAX as usize {
             return Err(Error::corruption("filter has an invalid length"));
@@ -141,7 +156,7 @@ impl Filter {
             }
             block
         });
-        Ok(Self { blocks: blocks.collect() })
+        Ok(Self { blocks: blocks.collect(), turn })
     }
 }
 
@@ -188,6 +203,37 @@ mod tests {
             let ratio = passed as f64 / told;
             assert!((0.8..1.2).contains(&ratio), "{bits} bits: {passed} of {told:.0}");
         }
+    }
+
+    /// The filter of a hash group let nearly every absent key pass: its keys share the upper bits
+    /// of their hashes, which chose the block.
+    #[test]
+    fn keys_that_share_the_upper_bits_of_their_hashes_use_the_whole_filter() {
+        let of_group = |hash: &u64| hash >> 57 == 5;
+        let inside: Vec<u64> = hashes(0..500_000).into_iter().filter(of_group).collect();
+        let absent = hashes(500_000..2_500_000).into_iter().filter(of_group);
+        let filter = Filter::build(&inside, 16);
+        let (asked, passed) = absent.fold((0, 0), |(asked, passed), hash| {
+            (asked + 1, passed + u32::from(filter.may_contain(hash)))
+        });
+        assert!(asked > 15_000 && passed < asked / 500, "{passed} of {asked} absent keys passed");
+    }
+
+    /// A filter of version 1 is read as it was written, and stays one.
+    #[test]
+    fn filters_whose_halves_are_swapped_are_read() {
+        let swapped = |hash: &u64| hash.rotate_left(32);
+        let mut bytes = Vec::new();
+        let keys: Vec<u64> = hashes(0..1000).iter().map(swapped).collect();
+        Filter::build(&keys, 10).encode(&mut bytes);
+        bytes[0] = VERSION_SWAPPED;
+        let read = Filter::decode(&bytes).unwrap();
+        assert!(hashes(0..1000).iter().all(|hash| read.may_contain(*hash)));
+        let passed = hashes(1000..11_000).iter().filter(|hash| read.may_contain(**hash)).count();
+        assert!(passed < 200, "{passed}");
+        let mut again = Vec::new();
+        read.encode(&mut again);
+        assert_eq!(again, bytes);
     }
 
     #[test]

@@ -95,3 +95,56 @@ fn a_preset_that_separates_nothing_has_nothing_to_save() {
         assert_eq!(db.options().min_separated, MinSeparated::Never);
     }
 }
+
+/// Options with which a MemTable takes all that a test writes, and values of 200 bytes are
+/// separated.
+fn roomy(preset: Preset) -> Options {
+    Options {
+        memtable_bytes: Some(8 << 20),
+        memtable_log_bytes: 8 << 20,
+        window_bytes: Some(16 << 20),
+        min_separated: MinSeparated::AtLeast(200),
+        ..Setup::tiny(preset, true).options
+    }
+}
+
+/// Puts a value of `len` bytes under each of 2,000 keys that begin with `first`.
+fn put_all(db: &Db, first: char, len: usize) {
+    (0..2000).for_each(|n| db.put(format!("{first}{n:04}"), vec![3; len]).unwrap());
+    db.flush().unwrap();
+}
+
+/// The filter of a group used one block for each group that there was, so that nearly every small
+/// value of a new key left a group tombstone.
+#[test]
+fn small_values_of_new_keys_leave_no_group_tombstones() {
+    let mut options = roomy(Preset::HashKv);
+    options.groups.capacity_bytes = 64 * options.groups.main_segment_bytes;
+    let db = open(&Sim::new(), &options);
+    put_all(&db, 's', 20);
+    for first in ['a', 'b', 'c'] {
+        put_all(&db, first, 300);
+    }
+    put_all(&db, 't', 20);
+    let left = db.metrics().group_tombstones;
+    assert!(left < 2000 / 50, "{left} group tombstones for 2000 new keys");
+    put_all(&db, 'a', 20);
+    assert!(db.metrics().group_tombstones >= left + 2000, "groups hold values of these");
+}
+
+/// Each update counted as the death of an average value, also where old and new value are in the
+/// index: such a store had less spare space than its goal allows, and collected more.
+#[test]
+fn updates_of_small_values_make_no_separated_value_dead() {
+    for preset in PRESETS {
+        let db = open(&Sim::new(), &roomy(preset));
+        put_all(&db, 'a', 300);
+        put_all(&db, 's', 20);
+        let hidden = db.metrics().hidden_bytes;
+        put_all(&db, 's', 20);
+        assert!(db.metrics().hidden_bytes <= hidden, "{preset}: no value is dead");
+        put_all(&db, 'a', 300);
+        let dead = db.metrics().hidden_bytes - hidden;
+        assert!((2000 * 300..2000 * 400).contains(&dead), "{preset}: {dead}");
+    }
+}

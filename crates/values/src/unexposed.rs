@@ -6,6 +6,11 @@
 //! filters of the tables how many of its keys exist already, and adds as many records to this
 //! estimate; compactions and collections that expose garbage subtract from it. It is an estimate
 //! and is published as one (invariant 11); it only decides when to collect, never what.
+//!
+//! A key's record is taken to be as long as the one that replaces it: a store of values of many
+//! sizes has keys with small and keys with large ones. An average record would not do where small
+//! values stay in the index: collections repeat the entries of separated values only, so that an
+//! entry owns more bytes on average than a key.
 
 /// Least number of keys of a flush that are looked up in the filters, if it has as many: enough to
 /// estimate their share within a percent.
@@ -17,10 +22,32 @@ pub fn sampling_interval(keys: usize) -> u64 {
     (keys / ASKED_MIN).max(1) as u64
 }
 
-/// Estimated bytes of unexposed garbage after a flush that found `overwritten` of its keys in
-/// tables whose pointers own `owned` bytes in `pointers` entries.
-pub fn after_flush(unexposed: u64, overwritten: u64, owned: u64, pointers: u64) -> u64 {
-    unexposed + overwritten.saturating_mul(owned) / pointers.max(1)
+/// Estimate of the records that a flush or a load makes dead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Bytes of those that a value replaces, which is taken to be as long: 0 for one that stays in
+    /// the index.
+    pub bytes: u64,
+    /// Number of those that a delete makes dead. They are taken to be of average length.
+    pub records: u64,
+}
+
+impl Overwritten {
+    /// Adds as many records as `count`, each replaced by a value of which `len` bytes are
+    /// separated, or by none.
+    pub fn add(&mut self, len: Option<u64>, count: u64) {
+        match len {
+            Some(len) => self.bytes += len * count,
+            None => self.records += count,
+        }
+    }
+}
+
+/// Estimated bytes of unexposed garbage after a flush, where tables had `entries` entries whose
+/// pointers own `owned` bytes.
+pub fn after_flush(unexposed: u64, overwritten: Overwritten, owned: u64, entries: u64) -> u64 {
+    let others = overwritten.records.saturating_mul(owned) / entries.max(1);
+    unexposed.saturating_add(overwritten.bytes).saturating_add(others)
 }
 
 /// The estimate after a compaction that dropped the entries of `died` bytes of records.
@@ -49,7 +76,8 @@ mod tests {
 
     #[test]
     fn updates_add_and_what_exposes_them_takes_away() {
-        let unexposed = after_flush(0, 100, 50_000, 1_000);
+        let overwritten = Overwritten { bytes: 1_000, records: 80 };
+        let unexposed = after_flush(0, overwritten, 50_000, 1_000);
         assert_eq!(unexposed, 5_000);
         assert_eq!(after_compaction(unexposed, 2_000), 3_000);
         assert_eq!(after_collection(unexposed, 10_000, 6_000, 50_000), 1_000);

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_values::unexposed::Overwritten;
 
 use self::behind::Behind;
 use self::chunk::Chunk;
@@ -75,8 +76,8 @@ pub(crate) struct Load {
     /// The first and the last tree key.
     first: Vec<u8>,
     last: Vec<u8>,
-    /// Keys that are in older tables, by estimate.
-    overwritten: u64,
+    /// Estimate of the records in older tables that the load replaces.
+    overwritten: Overwritten,
     /// Entries whose values stay in the index, and deletes.
     unseparated: u64,
     report: IngestReport,
@@ -110,7 +111,7 @@ impl Load {
             behind,
             first: Vec::new(),
             last: Vec::new(),
-            overwritten: 0,
+            overwritten: Overwritten::default(),
             unseparated: 0,
             report: IngestReport::default(),
             named: false,
@@ -133,7 +134,9 @@ impl Load {
             self.first.extend_from_slice(key);
         }
         if self.report.entries.is_multiple_of(SAMPLED) && self.is_there(&prepared) {
-            self.overwritten += SAMPLED;
+            let len = if prepared.is_separated() { op.len() } else { 0 };
+            let len = op.value.is_some().then_some(len);
+            self.overwritten.add(len, SAMPLED);
         }
         self.unseparated += u64::from(!prepared.is_separated());
         self.report.entries += 1;

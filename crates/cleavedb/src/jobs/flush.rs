@@ -19,7 +19,8 @@ use cleavedb_base::{EntryKind, ErrorKind, Expiry, FileNumber, Result, ValuePoint
 use cleavedb_hot::HotStore;
 use cleavedb_index::{Entry, FoldedOperands, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
-use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
+use cleavedb_values::unexposed::{self, Overwritten};
+use cleavedb_values::{SegmentSet, ValueFileEdit};
 
 use super::hot_install::HotInstall;
 use super::new_files::{self, NewFiles};
@@ -47,8 +48,8 @@ use crate::value_files::publish;
 struct LiveAdded {
     /// Bytes of records that the run points to, by file.
     bytes: BTreeMap<FileNumber, u64>,
-    /// Estimated number of keys that are in older tables already.
-    overwritten: u64,
+    /// Estimate of the records in older tables that newer ones replace.
+    overwritten: Overwritten,
     /// Keys of which older tables have a blob, with its length.
     stale_blobs: Vec<(Vec<u8>, u64)>,
 }
@@ -118,7 +119,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
             let mut added = self.write_run((&points, &folded), &mut grouped, &mut writer)?;
-            added.overwritten += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
+            added.overwritten.records += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
             writer.finish()?;
             let none = SegmentSet::default();
             let mut opened = value_files::with_written(engine, &none, &grouped.written)?;
@@ -294,7 +295,8 @@ impl Flush<'_> {
                 let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
                 let mut is_hot = || grouped.separates(&entry) && grouped.is_hot_next();
                 if sampled && !is_hot() && is_there().unwrap_or(false) {
-                    added.overwritten += sampling_interval;
+                    let len = value_len(&entry, grouped.separates(&entry))?;
+                    added.overwritten.add(len, sampling_interval);
                 }
             }
             let Some(entry) = folded.kept(entry, &mut retention) else { return Ok(()) };
@@ -323,6 +325,16 @@ impl Flush<'_> {
     }
 }
 
+/// The bytes of a value that `entry` separates; none of one that stays where it is. A delete has no
+/// value.
+fn value_len(entry: &Entry<'_>, separated: bool) -> Result<Option<u64>> {
+    if !separated {
+        return Ok((entry.kind != EntryKind::Delete).then_some(0));
+    }
+    let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+    Ok(Some(u64::from(pointer.len)))
+}
+
 /// Whether the log that a flush covers must be durable because changes are read from it: they must
 /// not be lost where their operations, which are in tables, are not.
 fn keeps_changes(engine: &Engine) -> bool {
@@ -330,8 +342,8 @@ fn keeps_changes(engine: &Engine) -> bool {
 }
 
 /// Estimated bytes of dead records whose entries no compaction has met yet, after a run has entered
-/// the index of whose keys `overwritten` were there.
-pub(crate) fn hidden_after(live: &LiveFiles, overwritten: u64) -> u64 {
+/// the index that replaces `overwritten` records.
+pub(crate) fn hidden_after(live: &LiveFiles, overwritten: Overwritten) -> u64 {
     let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
         (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
     });

@@ -11,7 +11,9 @@ mod damage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset};
+use cleavedb::{
+    Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset, Relocation,
+};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::quota::Budget;
@@ -476,6 +478,11 @@ fn model_with_loads(seed: u64) -> Result<(), String> {
     loads::beside_writes(setup, seed)
 }
 
+/// Bulk loads into a store with hot keys, which few of the designs have.
+fn loads_over_hot_keys(seed: u64) -> Result<(), String> {
+    loads::among_operations(&Setup::hot(Relocation::Soft, true), seed)
+}
+
 /// Bulk loads whose files are synced late.
 fn loads_wait_for_files(seed: u64) -> Result<(), String> {
     loads::waits_for_files(&design(seed))
@@ -693,7 +700,7 @@ caught! {
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
     a_load_under_memtables: LoadUnderMemTables by model_with_loads;
     a_load_numbered_too_early: LoadNumberedEarly by model_with_loads;
-    a_load_that_leaves_keys_hot: LoadLeavesHot by model_with_loads;
+    a_load_that_leaves_keys_hot: LoadLeavesHot by loads_over_hot_keys;
     a_load_without_group_tombstones: LoadWithoutStubs by model_with_loads;
     groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
     a_load_without_names: LoadUnsynced by crash_with_loads;

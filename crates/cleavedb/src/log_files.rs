@@ -20,10 +20,10 @@ use crate::manifest::Edit;
 use crate::space::{budget, reserve, sizes};
 use crate::volume::Volume;
 
-/// Whether dead log files are to be kept, because one of them may become the next log file, which
-/// does not exist yet.
+/// Whether unwritten dead log files are to be kept, because one of them may become the next log
+/// file, which does not exist yet.
 pub(crate) fn keeps_logs(engine: &Engine) -> bool {
-    if engine.obsolete_files.logs() == 0 {
+    if engine.obsolete_files.unwritten_logs() == 0 {
         return false;
     }
     // If the lock is taken, the next log file is being created or put to use right now.
@@ -34,7 +34,7 @@ pub(crate) fn keeps_logs(engine: &Engine) -> bool {
 /// Whether the next log file is due: the one in use is half full, or a dead log file can become the
 /// next one.
 pub(crate) fn wants_next_log(engine: &Engine) -> bool {
-    if reuses_logs(engine) && engine.obsolete_files.logs() > 0 {
+    if reuses_logs(engine) && engine.obsolete_files.unwritten_logs() > 0 {
         return true;
     }
     let files = engine.jobs.log_files.lock();
@@ -81,16 +81,18 @@ pub(crate) fn reused_log(
     if !reuses_logs(engine) {
         return Ok(None);
     }
-    let Some(old) = engine.obsolete_files.take_log() else { return Ok(None) };
-    if let Ok(Some(file)) = pristine(engine, &old, access) {
-        let number = engine.allocate_number()?;
-        let new = Name::numbered(FileKind::Log, number);
-        if engine.storage.rename(&old, &new).is_ok() {
-            return Ok(Some((number, file)));
+    while let Some(old) = engine.obsolete_files.take_unwritten_log() {
+        if let Ok(Some(file)) = pristine(engine, &old, access) {
+            let number = engine.allocate_number()?;
+            let new = Name::numbered(FileKind::Log, number);
+            if engine.storage.rename(&old, &new).is_ok() {
+                return Ok(Some((number, file)));
+            }
         }
+        // The file was written meanwhile or could not be renamed, so it is removed like any other.
+        // Its length is that of its blocks: with none it would be taken for unwritten again.
+        engine.obsolete_files.enqueue(old, engine.options.log_file_bytes.max(1));
     }
-    // The file was written or could not be renamed, so it is removed like any other.
-    engine.obsolete_files.enqueue(old, engine.options.log_file_bytes);
     Ok(None)
 }
 

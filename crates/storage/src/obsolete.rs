@@ -38,9 +38,9 @@ impl ObsoleteFiles {
         self.names.lock().iter().map(|(_, len)| len).sum()
     }
 
-    /// Queued log files.
-    pub fn logs(&self) -> usize {
-        self.names.lock().iter().filter(|(name, _)| name.kind() == FileKind::Log).count()
+    /// Queued log files of length 0: they may become the next log file.
+    pub fn unwritten_logs(&self) -> usize {
+        self.names.lock().iter().filter(|queued| is_unwritten_log(queued)).count()
     }
 
     /// Queues a range whose drop is durable in the manifest and which has no readers.
@@ -56,24 +56,33 @@ impl ObsoleteFiles {
     /// Takes the name of the next file to remove: a log if there is one. Bytes of a young log that
     /// the kernel has not written never reach the device if it is removed in time.
     pub fn take_name(&self) -> Option<Name> {
-        self.take_log().or_else(|| self.take_other())
+        self.take(is_log).or_else(|| self.take(|_| true))
     }
 
-    /// Takes the name of a log.
-    pub fn take_log(&self) -> Option<Name> {
-        self.take(|kind| kind == FileKind::Log)
+    /// Takes the name of a log file of length 0.
+    pub fn take_unwritten_log(&self) -> Option<Name> {
+        self.take(is_unwritten_log)
     }
 
-    /// Takes the name of a file that is not a log.
+    /// As [`Self::take_name`], but leaves log files of length 0.
     pub fn take_other(&self) -> Option<Name> {
-        self.take(|kind| kind != FileKind::Log)
+        let written_log = |queued: &(Name, u64)| is_log(queued) && !is_unwritten_log(queued);
+        self.take(written_log).or_else(|| self.take(|queued| !is_log(queued)))
     }
 
-    fn take(&self, wanted: impl Fn(FileKind) -> bool) -> Option<Name> {
+    fn take(&self, wanted: impl Fn(&(Name, u64)) -> bool) -> Option<Name> {
         let mut names = self.names.lock();
-        let at = names.iter().position(|(name, _)| wanted(name.kind()))?;
+        let at = names.iter().position(wanted)?;
         Some(names.remove(at).0)
     }
+}
+
+fn is_log((name, _): &(Name, u64)) -> bool {
+    name.kind() == FileKind::Log
+}
+
+fn is_unwritten_log(queued: &(Name, u64)) -> bool {
+    is_log(queued) && queued.1 == 0
 }
 
 #[cfg(test)]
@@ -96,7 +105,22 @@ mod tests {
             [Some(log), Some(table)]
         );
         assert_eq!(obsolete_files.dead_bytes(), 5);
-        assert_eq!(obsolete_files.take_log(), None);
         assert!(obsolete_files.take_other().is_some() && obsolete_files.take_name().is_none());
+    }
+
+    #[test]
+    fn only_an_unwritten_log_is_kept_for_reuse() {
+        let name = |kind, number| Name::numbered(kind, FileNumber(number));
+        let obsolete_files = ObsoleteFiles::default();
+        let (table, written) = (name(FileKind::Table, 1), name(FileKind::Log, 2));
+        let unwritten = name(FileKind::Log, 3);
+        [(table, 5), (unwritten, 0), (written, 5)]
+            .into_iter()
+            .for_each(|(name, len)| obsolete_files.enqueue(name, len));
+        assert_eq!(obsolete_files.unwritten_logs(), 1);
+        let others = [(); 3].map(|()| obsolete_files.take_other());
+        assert_eq!(others, [Some(written), Some(table), None]);
+        assert_eq!(obsolete_files.take_unwritten_log(), Some(unwritten));
+        assert_eq!(obsolete_files.take_name(), None);
     }
 }

@@ -33,17 +33,16 @@ fn purge_telling(engine: &Engine, tell: fn(&Events, Event)) -> bool {
 }
 
 /// Removes one file, with pauses unless the space is needed or removal has fallen behind. While the
-/// next log file is due, no log file is removed, since it may become the next one.
+/// next log file is due, no unwritten log file is removed, since it may become the next one.
 pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
         engine.jobs.lacks_space() || budget::is_near_limit(engine) || engine.jobs.closing();
-    if !wanted && log_files::keeps_logs(engine) {
-        return remove_next(engine, ObsoleteFiles::take_other, RemoveMode::Paced, Events::tell);
-    }
     let behind = engine.obsolete_files.dead_bytes()
         > DEAD_TABLES_MAX.saturating_mul(engine.options.table_bytes);
     let pace = if wanted || behind { RemoveMode::Immediate } else { RemoveMode::Paced };
-    remove_next(engine, ObsoleteFiles::take_name, pace, Events::tell)
+    let keeps_logs = !wanted && log_files::keeps_logs(engine);
+    let take = if keeps_logs { ObsoleteFiles::take_other } else { ObsoleteFiles::take_name };
+    remove_next(engine, take, pace, Events::tell)
 }
 
 /// Removes one file that no reader can reach any more.

@@ -21,6 +21,8 @@ type Page = (u64, u64);
 pub(super) struct PageCache {
     /// When each page is there. None if the cache has no room for a single page.
     pages: Option<LruCache<Page, u64>>,
+    /// Behind the last page that each file ever had: what lets a whole file go looks no further.
+    ends: BTreeMap<u64, u64>,
     /// Dirty pieces of each file, by their beginning: their end.
     dirty: BTreeMap<u64, BTreeMap<u64, u64>>,
     dirty_bytes: u64,
@@ -45,7 +47,7 @@ fn page_numbers(offset: u64, len: u64) -> std::ops::Range<u64> {
 impl PageCache {
     pub(super) fn new(bytes: u64) -> Self {
         let pages = NonZeroUsize::new((bytes / PAGE) as usize).map(LruCache::new);
-        Self { pages, dirty: BTreeMap::new(), dirty_bytes: 0 }
+        Self { pages, ends: BTreeMap::new(), dirty: BTreeMap::new(), dirty_bytes: 0 }
     }
 
     /// Which pages of a read are there; those that are have been used.
@@ -67,10 +69,12 @@ impl PageCache {
 
     /// Remembers the pages of `extent`, which are there at `ready`.
     pub(super) fn insert(&mut self, extent: Extent, ready: u64) {
-        if let Some(pages) = &mut self.pages {
-            for page in page_numbers(extent.offset, extent.len) {
-                pages.put((extent.file, page), ready);
-            }
+        let Some(pages) = &mut self.pages else { return };
+        let numbers = page_numbers(extent.offset, extent.len);
+        let end = self.ends.entry(extent.file).or_default();
+        *end = numbers.end.max(*end);
+        for page in numbers {
+            pages.put((extent.file, page), ready);
         }
     }
 
@@ -88,14 +92,14 @@ impl PageCache {
     }
 
     fn evict(&mut self, file: u64, numbers: std::ops::Range<u64>) {
-        let Some(pages) = &mut self.pages else { return };
-        if numbers.end.saturating_sub(numbers.start) <= pages.len() as u64 {
-            numbers.for_each(|page| _ = pages.pop(&(file, page)));
-            return;
+        let (Some(pages), Some(&end)) = (&mut self.pages, self.ends.get(&file)) else { return };
+        (numbers.start..numbers.end.min(end)).for_each(|page| _ = pages.pop(&(file, page)));
+        if numbers.start < end && end <= numbers.end {
+            match numbers.start {
+                0 => _ = self.ends.remove(&file),
+                start => _ = self.ends.insert(file, start),
+            }
         }
-        let inside = |page: &Page| page.0 == file && numbers.contains(&page.1);
-        let gone: Vec<Page> = pages.iter().map(|(page, _)| *page).filter(inside).collect();
-        gone.iter().for_each(|page| _ = pages.pop(page));
     }
 
     /// A write that the device has not seen; returns how many bytes are dirty now.

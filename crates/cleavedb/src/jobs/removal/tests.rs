@@ -1,4 +1,5 @@
-//! What a copy shares with a database stays as it is, in whatever order its files and holes go.
+//! What a copy shares with a database stays as it is, in whatever order its files and holes go; and
+//! which dead log files wait for their next use.
 
 use std::fs;
 use std::io;
@@ -65,4 +66,26 @@ fn a_file_that_is_removed_is_not_punched_in_its_copy() {
     });
     assert!(!file.exists());
     assert!(fs::read(&copy).unwrap() == bytes, "the copy was punched");
+}
+
+/// Before, a written log waited as well, and so one more for each log file of a load.
+#[test]
+fn while_the_next_log_is_due_only_unwritten_logs_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let storage = Arc::new(Disk::open(&path, true).unwrap());
+    let options = Options { background: Background::Manual, ..Options::default() };
+    let db = Db::open_in(storage, options, 7).unwrap();
+    let engine = db.open_engine().unwrap();
+    let [written, unwritten] =
+        [0, 1].map(|i| Name::numbered(FileKind::Log, FileNumber((1 << 20) + i)));
+    for (name, len) in [(unwritten, 0), (written, 5)] {
+        fs::write(path.join(name.to_string()), vec![7; len]).unwrap();
+        engine.obsolete_files.enqueue(name, len as u64);
+    }
+    *engine.preallocated_log.lock() = None;
+    assert!(run_remove(engine));
+    assert!(!run_remove(engine));
+    let exists = |name: Name| path.join(name.to_string()).exists();
+    assert_eq!([written, unwritten].map(exists), [false, true]);
 }

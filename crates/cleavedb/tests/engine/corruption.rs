@@ -31,11 +31,11 @@ const SPARSE: Stride = (31, 7);
 const SPARSER: Stride = (61, 31);
 
 /// Between lengths at which a short and a long file are cut.
-const SHORT_CUTS: Stride = (5, 1);
-const CUTS: Stride = (47, 11);
+const SHORT_CUTS: Stride = (11, 1);
+const CUTS: Stride = (97, 11);
 
 /// Between bytes of a log that was not closed.
-const SYNCED_LOG: Stride = (7, 1);
+const SYNCED_LOG: Stride = (17, 1);
 
 fn step((all, thorough): Stride) -> usize {
     if std::env::var_os("CLEAVEDB_THOROUGH").is_some() { thorough } else { all }

@@ -2,7 +2,7 @@
 //!
 //! Small workloads, all of them, find most crash bugs (ACE). Each sequence starts from a store in
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
-//! Each preset runs all of them; its variants run one in three, or all with `CLEAVEDB_SEQUENCES=1`.
+//! Each preset runs all of them; its variants run one in six, or all with `CLEAVEDB_SEQUENCES=1`.
 
 use cleavedb::{Durability, MinSeparated, Operand, Preset};
 use cleavedb_testkit::session::a_part_leaves_level0;
@@ -56,7 +56,7 @@ fn base(least: usize, first: &[Op]) -> Vec<Op> {
 }
 
 /// One in this number of the sequences runs under variants of a preset.
-const ONE_IN: usize = 3;
+const ONE_IN: usize = 6;
 
 fn one_in() -> usize {
     let given = std::env::var("CLEAVEDB_SEQUENCES").ok().and_then(|number| number.parse().ok());

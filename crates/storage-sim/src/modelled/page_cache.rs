@@ -21,7 +21,8 @@ type Page = (u64, u64);
 pub(super) struct PageCache {
     /// When each page is there. None if the cache has no room for a single page.
     pages: Option<LruCache<Page, u64>>,
-    /// Behind the last page that each file ever had: what lets a whole file go looks no further.
+    /// Number behind the last page of each file that was ever inserted, so that the removal of a
+    /// file need not look through all pages.
     ends: BTreeMap<u64, u64>,
     /// Dirty pieces of each file, by their beginning: their end.
     dirty: BTreeMap<u64, BTreeMap<u64, u64>>,

@@ -14,8 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thread = std::thread::spawn(move || writer.put(b"bolts", b"399"));
     thread.join().expect("the writer does not panic")?;
 
-    assert_eq!(snapshot.get(b"bolts")?.as_deref(), Some(&b"400"[..]));
-    assert_eq!(db.get(b"bolts")?.as_deref(), Some(&b"399"[..]));
+    let (before, now) = (snapshot.get(b"bolts")?, db.get(b"bolts")?);
+    println!("bolts when the snapshot was taken: {before:?}, now: {now:?}");
+    assert_eq!(before.as_deref(), Some(&b"400"[..]));
+    assert_eq!(now.as_deref(), Some(&b"399"[..]));
     // What it sees takes space until it is dropped.
     drop(snapshot);
     Ok(())

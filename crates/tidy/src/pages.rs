@@ -4,6 +4,8 @@ use crate::repo::{Finding, Repo};
 
 /// Most rows of the glossary: a longer one means that words are not the field's.
 pub const GLOSSARY_ROWS_MAX: usize = 60;
+/// Most words of the first page.
+pub const README_WORDS_MAX: usize = 900;
 /// Most lines of a decision.
 pub const DECISION_LINES_MAX: usize = 60;
 /// Most characters of a cell of a table in the pages of the papers.
@@ -18,6 +20,14 @@ pub fn glossary(repo: &Repo) -> Vec<Finding> {
     });
     let what = format!("{rows} rows, at most {GLOSSARY_ROWS_MAX}");
     Vec::from_iter((rows > GLOSSARY_ROWS_MAX).then(|| Finding::new(path, 0, what)))
+}
+
+/// A first page that is longer than a page.
+pub fn readme(repo: &Repo) -> Vec<Finding> {
+    let path = "README.md";
+    let words = repo.texts.get(path).map_or(0, |text| text.split_whitespace().count());
+    let what = format!("{words} words, at most {README_WORDS_MAX}");
+    Vec::from_iter((words > README_WORDS_MAX).then(|| Finding::new(path, 0, what)))
 }
 
 /// Decisions with too many lines.
@@ -61,6 +71,12 @@ mod tests {
         assert_eq!(glossary(GLOSSARY_ROWS_MAX), []);
         assert_eq!(glossary(GLOSSARY_ROWS_MAX + 1).len(), 1);
         assert_eq!(super::glossary(&Repo::of(&[])), []);
+    }
+
+    #[test]
+    fn a_long_first_page_is_found() {
+        let found = |words| readme(&Repo::of(&[("README.md", &"word ".repeat(words))])).len();
+        assert_eq!((found(README_WORDS_MAX), found(README_WORDS_MAX + 1)), (0, 1));
     }
 
     #[test]

@@ -303,6 +303,8 @@ pub struct Metrics {
     pub compressed_to: u64,
     /// Dead entries that ranges skipped: tombstones, and versions that newer ones hide.
     pub dead_read: u64,
+    /// Jumps by more than 10 seconds that were noticed of the clock by which values expire.
+    pub clock_jumps: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
     /// Time that compactions and collections have waited, all together, for

@@ -224,8 +224,13 @@ pub struct Options {
     /// of a table has. Then their space counts as that of deleted values. Default: 24 hours. A
     /// shorter time has the index, and values in it, rewritten more often.
     pub expired_within: Duration,
-    /// Tells the time by which values expire. Default: the clock of the system; an open database
-    /// does not go back with it.
+    /// Tells the time by which values expire. Default: the clock of the system. A time to live
+    /// counts from the clock as it is. Reads follow it, too: what has expired by a clock that was
+    /// ahead is there again once it is right, unless background work has removed it. Only where the
+    /// clock is set back by 10 seconds or less, time stands still for reads until it has caught up.
+    /// Background work removes nothing on the strength of a jump ahead by more than 10 seconds
+    /// before that has lasted for 10 minutes by [`TimeSource::passed`]; jumps are counted
+    /// ([`crate::Metrics::clock_jumps`]). An open believes the clock that it finds.
     pub time: Arc<dyn TimeSource>,
     /// Decides about values when background work meets them: compactions ask about those in the
     /// index, collections about those outside it, so a value may be there for long before it is

@@ -34,7 +34,7 @@ pub(crate) enum HeldBy {
 struct Holders {
     /// Their number, by what they are.
     counts: [usize; 3],
-    /// The time of the first one.
+    /// The earliest of their times.
     time: u64,
 }
 
@@ -58,7 +58,9 @@ impl SnapshotList {
         let seq = early.unwrap_or_else(visible);
         let time = time.millis();
         let none = Holders { counts: [0; 3], time };
-        held.entry(seq).or_insert(none).counts[by as usize] += 1;
+        let holders = held.entry(seq).or_insert(none);
+        holders.counts[by as usize] += 1;
+        holders.time = holders.time.min(time);
         let at = ReadPoint { seq, time };
         HeldSnapshot { at, by, list: self.clone(), process: process::id() }
     }
@@ -67,10 +69,10 @@ impl SnapshotList {
     /// reader of now or later: neither for a snapshot nor without one.
     pub(crate) fn expired_before(&self, time: &Time) -> u64 {
         let held = self.held.lock();
-        let now = time.millis();
-        // A later snapshot has no earlier time.
-        let first = held.values().next().filter(|_| !planted(Bug::ExpiredUnderSnapshot));
-        first.map_or(now, |first| first.time.min(now))
+        let now = time.believed();
+        // The clock may have jumped back between two of them.
+        let held = held.values().filter(|_| !planted(Bug::ExpiredUnderSnapshot));
+        held.map(|holders| holders.time).fold(now, u64::min)
     }
 
     /// The live snapshots, ascending, and a read point taken under the same lock.

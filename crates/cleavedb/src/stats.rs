@@ -62,6 +62,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
+        clock_jumps: engine.time.jumps(),
         stalls: counters.stalls(),
         paced: Duration::from_nanos(engine.pacer.paused.get()),
         flushes_paced: engine.pacer.flushes_waited(),

@@ -123,6 +123,8 @@ impl Metrics {
         text.counter("compressed_from_bytes", "Bytes of these values before.", from);
         text.counter("compressed_to_bytes", "Bytes of these values since.", self.compressed_to);
         text.counter("dead_read", "Dead entries that ranges skipped.", self.dead_read);
+        let help = "Jumps of the clock by which values expire.";
+        text.counter("clock_jumps", help, self.clock_jumps);
         text.counter("files_removed", "Files removed.", self.files_removed);
         text.counter("punched_bytes", "Bytes of dead extents given back.", self.bytes_punched);
         text.counter("group_splits", "Groups of values that split.", self.splits);

@@ -208,3 +208,93 @@ fn threads_need_no_call_to_remove_what_has_expired() {
         assert!(db.options().time.now() < SystemTime::now(), "a test brings its own clock");
     }
 }
+
+/// What a clock that is wrong for a moment hides is there again, whatever jobs ran, and a lock that
+/// is taken later ends in time: in the process, and after an open.
+#[test]
+fn a_clock_that_jumps_ahead_for_a_moment_takes_nothing() {
+    let year = 365 * 24 * 3600 * SECOND;
+    for setup in Setup::designs() {
+        let (sim, begin) = (Arc::new(Sim::new()), setup.clock.now());
+        let db = session::open(sim.clone(), &setup).unwrap();
+        let values = [("long", vec![7; 2000]), ("short", vec![7; 20])];
+        let are_there = |db: &Db| {
+            for (key, value) in &values {
+                assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{setup}: {key}");
+            }
+            assert_eq!(db.range(..).filter(|item| item.as_ref().unwrap().key != "lock").count(), 2);
+        };
+        for (key, value) in &values {
+            db.put(key, "older").unwrap();
+            db.put_with_ttl(key, value, year).unwrap();
+        }
+        setup.clock.set(begin + 30 * year);
+        for flushed in [false, true] {
+            assert!(db.get("long").unwrap().is_none() && db.range(..).next().is_none(), "{setup}");
+            if !flushed {
+                db.flush().and_then(|()| db.compact()).and_then(|()| db.collect()).unwrap();
+                while db.step().unwrap() {}
+            }
+        }
+        setup.clock.set(begin + SECOND);
+        are_there(&db);
+        assert_eq!(db.metrics().clock_jumps, 2, "{setup}: there and back");
+        db.put_with_ttl("lock", "holder", 30 * SECOND).unwrap();
+        let expiry = db.get_with_expiry("lock").unwrap().unwrap().1;
+        assert_eq!(expiry, Some(begin + 31 * SECOND), "{setup}");
+        setup.clock.advance(30 * SECOND);
+        assert_eq!(db.get("lock").unwrap(), None, "{setup}");
+        db.close().unwrap();
+        // Each open with an earlier clock says the same.
+        for _ in 0..2 {
+            setup.clock.set(begin + 2 * year);
+            let db = session::open(sim.clone(), &setup).unwrap();
+            assert_eq!(db.range(..).count(), 0, "{setup}");
+            db.close().unwrap();
+            setup.clock.set(begin + 31 * SECOND);
+            let db = session::open(sim.clone(), &setup).unwrap();
+            are_there(&db);
+            assert_eq!(db.get("lock").unwrap(), None, "{setup}");
+            assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+            db.close().unwrap();
+        }
+    }
+}
+
+/// A clock that was set to a later time for good is believed after a while, and space comes back.
+#[test]
+fn a_clock_that_jumps_ahead_for_good_is_believed() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        db.put_with_ttl("key", "value", 60 * SECOND).unwrap();
+        db.flush().unwrap();
+        let entries = || db.metrics().levels.iter().map(|level| level.entries).sum::<u64>();
+        setup.clock.set(setup.clock.now() + 3600 * SECOND);
+        db.compact().unwrap();
+        assert_eq!((db.get("key").unwrap(), entries()), (None, 1), "{setup}");
+        setup.clock.advance(600 * SECOND);
+        db.compact().unwrap();
+        assert_eq!(entries(), 0, "{setup}");
+    }
+}
+
+/// A snapshot has the time of its beginning, though the clock jumps back beside it.
+#[test]
+fn snapshots_outlive_a_clock_that_jumps_back() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        db.put_with_ttl("key", vec![7; 2000], 60 * SECOND).unwrap();
+        let right = setup.clock.now();
+        setup.clock.set(right + 3600 * SECOND);
+        let late = db.snapshot();
+        setup.clock.set(right);
+        let early = db.snapshot();
+        setup.clock.advance(60 * SECOND);
+        for _ in 0..2 {
+            assert_eq!((late.get("key").unwrap(), db.get("key").unwrap()), (None, None), "{setup}");
+            assert_eq!(early.get("key").unwrap().unwrap(), vec![7; 2000], "{setup}");
+            assert_eq!((late.range(..).count(), early.range(..).count()), (0, 1), "{setup}");
+            db.flush().and_then(|()| db.compact()).and_then(|()| db.collect()).unwrap();
+        }
+    }
+}

@@ -12,8 +12,8 @@ use crate::time::Lifetime;
 ///
 /// A value that has expired is not there any more, for no read, cursor, conditional write or
 /// transaction that begins from then on. What was there when a snapshot, a cursor or a transaction
-/// began stays there for it. Time is that of [`crate::Options::time`], in milliseconds. It does not
-/// go back while the database is open, whatever the clock does.
+/// began stays there for it. Time is that of [`crate::Options::time`], in milliseconds, which says
+/// what becomes of a clock that is wrong.
 ///
 /// Background work gives the space of expired values back without a read: the entries of a table
 /// leave the index once half of them have expired, or the first value has for

@@ -5,6 +5,7 @@ mod keyspaces;
 mod backups;
 mod bulk;
 mod changes;
+mod layout;
 mod tour;
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ pub use bulk::BulkArgs;
 pub use changes::ChangesArgs;
 pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
 pub use keyspaces::KeyspaceCommand;
+pub use layout::Layout;
 pub use tour::TourArgs;
 
 const EXAMPLES: &str = "\
@@ -194,10 +196,11 @@ pub enum Command {
     Keyspace(KeyspaceCommand),
     /// Read commands from the terminal or a pipe, one a line, and keep the database open
     ///
-    /// The commands are get, put, del, scan and count with their arguments, stats, sync, help and
-    /// exit; words are quoted as for a shell. In a pipe the first line that fails ends it, with the
-    /// exit code of its failure and the number of the line; a missing key is reported, and the exit
-    /// code is 1 at the end.
+    /// The commands are get, put, merge, expire, del, scan, count and size with their arguments,
+    /// keyspaces, use, stats, compact, collect, sync, help and exit; words are quoted as for a
+    /// shell. A terminal has editing, a history, and Tab for commands and options. In a pipe the
+    /// first line that fails ends it, with the exit code of its failure and the number of the line;
+    /// a missing key is reported, and the exit code is 1 at the end.
     Shell {
         /// How
         #[command(flatten)]
@@ -248,12 +251,8 @@ pub enum Command {
     /// prints them. With --json, `next` is what --from goes on from. What `import --bulk`
     /// stored is one line, `loaded`, with the first and the last key.
     Changes(ChangesArgs),
-    /// Show levels, value files, live and dead bytes, and amplification
-    Stats {
-        /// In the text format of Prometheus, with the path as label `db`; not with --json
-        #[arg(long)]
-        prometheus: bool,
-    },
+    /// Show what the database holds, what that costs, and what is wrong with it
+    Stats(StatsArgs),
     /// Read and check everything: checksums, order, that every pointer leads to its record
     Check,
     /// Save everything readable in a damaged database into a new one, and report what is lost
@@ -362,7 +361,7 @@ pub enum Command {
     },
     /// Print the manual page, or write one for each command
     Man {
-        /// Directory for a page of each command; must exist
+        /// Directory for a page of each command; made if it is not there
         dir: Option<PathBuf>,
     },
     /// Show the whole store at work on a copy of a real directory tree
@@ -427,6 +426,18 @@ pub struct Elsewhere {
     pub arguments: Vec<OsString>,
 }
 
+/// Which statistics.
+#[derive(Args, Debug)]
+pub struct StatsArgs {
+    /// Levels, value files, memory, what was done since the creation and since the open, too; JSON
+    /// has all in any case
+    #[arg(long)]
+    pub all: bool,
+    /// In the text format of Prometheus, with the path as label `db`; not with --json
+    #[arg(long, conflicts_with = "all")]
+    pub prometheus: bool,
+}
+
 /// How a shell runs commands.
 #[derive(Args, Debug)]
 pub struct ShellArgs {
@@ -449,35 +460,6 @@ pub struct Place {
     /// CSV with the header key,value, or with the columns that are named; `-` for a pipe
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-}
-
-/// The parts of a line that are key and value.
-#[derive(Args, Clone, Debug)]
-pub struct Layout {
-    /// CSV: the separator of fields, one byte, or `tab` [default: ,]
-    #[arg(long, value_parser = delimiter, value_name = "CHAR")]
-    pub delimiter: Option<u8>,
-    /// CSV: the column of the keys, by its name; by its number, from 1, with --no-header
-    #[arg(long, value_name = "COLUMN")]
-    pub key_column: Option<String>,
-    /// CSV: the column of the values, likewise; other columns are left out then
-    #[arg(long, value_name = "COLUMN")]
-    pub value_column: Option<String>,
-    /// CSV: the first line is no header
-    #[arg(long)]
-    pub no_header: bool,
-    /// JSON lines: the value is the whole line, and its member FIELD, text or a number, the key
-    #[arg(long, value_name = "FIELD")]
-    pub key_field: Option<String>,
-}
-
-fn delimiter(text: &str) -> Result<u8, String> {
-    match text.as_bytes() {
-        b"tab" | b"\\t" => Ok(b'\t'),
-        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends cannot separate fields".into()),
-        [byte] => Ok(*byte),
-        _ => Err("it must be one byte, or `tab`".into()),
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl FromStr for TtlOrNever {
     }
 }
 
-/// A moment as RFC 3339 writes it, in UTC.
+/// A moment as RFC 3339 writes it: in UTC, and read with any offset.
 #[derive(Clone, Copy)]
 pub struct Moment(pub SystemTime);
 
@@ -44,9 +44,30 @@ impl Serialize for Moment {
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let moment = humantime::parse_rfc3339(&text);
-        moment.map(Self).map_err(|error| de::Error::custom(format!("\"{text}\": {error}")))
+        let failed = |why: String| de::Error::custom(format!("\"{text}\": {why}"));
+        moment(&text).map(Self).map_err(failed)
     }
+}
+
+/// Reads a moment: in UTC, as in `2027-01-15T08:00:00Z`, or with an offset, `10:00:00+02:00`.
+fn moment(text: &str) -> Result<SystemTime, String> {
+    let text = text.to_ascii_uppercase();
+    let utc = |text: &str| humantime::parse_rfc3339(text).map_err(|error| error.to_string());
+    let Some((local, sign, offset)) = text.len().checked_sub(6).and_then(|at| {
+        let (local, offset) = text.split_at_checked(at)?;
+        let sign = offset.chars().next().filter(|sign| ['+', '-'].contains(sign))?;
+        Some((local, sign, &offset[1..]))
+    }) else {
+        return utc(&text);
+    };
+    let number = |text: &str, limit: u64| text.parse::<u64>().ok().filter(|number| *number < limit);
+    let offset = offset.split_once(':').and_then(|(hours, minutes)| {
+        Some(Duration::from_secs(number(hours, 24)? * 3600 + number(minutes, 60)? * 60))
+    });
+    let offset = offset.ok_or("the offset from UTC must be as in +02:00")?;
+    let local = utc(&format!("{local}Z"))?;
+    let moment = if sign == '+' { local.checked_sub(offset) } else { local.checked_add(offset) };
+    moment.ok_or_else(|| "out of range".to_owned())
 }
 
 #[cfg(test)]
@@ -63,7 +84,14 @@ mod tests {
         let text = serde_json::to_string(&Moment(at)).unwrap();
         assert_eq!(text, "\"2027-01-15T08:00:00.123Z\"");
         assert_eq!(serde_json::from_str::<Moment>(&text).unwrap().0, at);
-        assert!(serde_json::from_str::<Moment>("\"tomorrow\"").is_err());
+        for same in ["10:00:00.123+02:00", "00:30:00.123-07:30", "08:00:00.123-00:00"] {
+            assert_eq!(moment(&format!("2027-01-15T{same}")), Ok(at), "{same}");
+        }
+        assert_eq!(moment("2027-01-15t08:00:00.123z"), Ok(at));
+        assert!(moment("2027-01-15T08:00:00+24:00").unwrap_err().contains("+02:00"));
+        for wrong in ["tomorrow", "", "+02:00", "2027-01-15T08:00:00+0200", "2027-01-15T08:00"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
         assert!(Moment::of(Some(at + Duration::from_secs(1 << 40))).is_none());
     }
 }

@@ -32,6 +32,7 @@ mod space;
 mod hot;
 mod vitals;
 mod formats;
+mod shell_input;
 mod loader;
 mod sort;
 mod door;

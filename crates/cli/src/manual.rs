@@ -1,5 +1,6 @@
 //! `completions` and `man`: what is known of a command line, for shells and for readers.
 
+use std::fs;
 use std::path::Path;
 
 use clap::Command;
@@ -20,6 +21,7 @@ pub fn complete(shell: Shell, mut command: Command, console: &Console) -> Result
 /// Prints the manual page of `command`, or writes one for each command below it into `dir`.
 pub fn man(dir: Option<&Path>, command: Command, console: &Console) -> Result<Exit> {
     if let Some(dir) = dir {
+        fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
         let written = clap_mangen::generate_to(command, dir);
         written.map_err(Failure::file("write to", dir))?;
         return Ok(Exit::Done);

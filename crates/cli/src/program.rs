@@ -1,6 +1,7 @@
 //! What each program of this command line does around its commands: it reads the arguments, shows
 //! what failed, and ends with the exit code that says so.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -8,7 +9,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Result};
 use crate::global::Global;
-use crate::help;
+use crate::{help, named};
 
 /// A program, as its parsed arguments.
 pub trait Program: CommandFactory + FromArgMatches {
@@ -21,6 +22,11 @@ pub trait Program: CommandFactory + FromArgMatches {
 
 /// Runs the program with the arguments of this process.
 pub fn main<P: Program>() -> ExitCode {
+    if named::asks_for_list(std::env::args_os()) {
+        // A closed output is not a failure.
+        let _ = io::stdout().write_all(named::list().as_bytes());
+        return Exit::Done.into();
+    }
     let command = help::shown(P::command());
     let name = command.get_name().to_owned();
     let matches = command.try_get_matches();

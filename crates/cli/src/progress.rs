@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use cleavedb_units as units;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::console::Console;
 
@@ -26,10 +26,21 @@ impl Progress {
 
     /// Counts towards `total` bytes, if it is known.
     pub fn new(console: &Console, what: &str, total: Option<u64>) -> Self {
-        let bar = if console.quiet() { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        let target = match console.quiet() {
+            true => ProgressDrawTarget::hidden(),
+            false => ProgressDrawTarget::stderr(),
+        };
+        Self::on(target, what, total)
+    }
+
+    fn on(target: ProgressDrawTarget, what: &str, total: Option<u64>) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target);
+        // A message takes what is left of the line: one that is wrapped is printed again and again.
         let template = match total {
-            Some(_) => "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta} left",
-            None => "{prefix:12} {spinner} {msg} {elapsed}",
+            Some(_) => {
+                "{prefix} {bar:10} {binary_bytes}/{binary_total_bytes}, {eta} left  {wide_msg}"
+            }
+            None => "{prefix} {spinner} {elapsed}  {wide_msg}",
         };
         // The style has to be set first: every change of a bar draws it.
         bar.set_style(ProgressStyle::with_template(template).expect("templates are constants"));
@@ -60,12 +71,13 @@ impl Progress {
         }
         self.said.set(Instant::now());
         let rate = bytes as f64 / self.begin.elapsed().as_secs_f64().max(1e-3);
-        self.bar.set_message(format!(
-            "{} items, {}, {}/s",
-            units::thousands(items as f64),
-            units::bytes(bytes),
-            units::bytes(rate as u64)
-        ));
+        let (items, rate) = (units::counted(items, "item"), units::bytes(rate as u64));
+        // A bar shows the bytes itself.
+        let done = match self.bar.length() {
+            Some(_) => String::new(),
+            None => format!(", {}", units::bytes(bytes)),
+        };
+        self.bar.set_message(format!("{rate}/s, {items}{done}"));
     }
 
     /// Shows how much of what was read and sorted has been loaded.
@@ -102,9 +114,74 @@ impl Drop for Progress {
 pub fn moved(items: u64, bytes: u64, seconds: f64) -> String {
     let rate = (bytes as f64 / seconds.max(1e-3)) as u64;
     format!(
-        "{} items, {}, in {seconds:.2} s ({}/s)",
-        units::thousands(items as f64),
+        "{}, {}, in {seconds:.2} s ({}/s)",
+        units::counted(items, "item"),
         units::bytes(bytes),
         units::bytes(rate),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    use super::{Progress, TICK};
+
+    /// A terminal of 80 columns that remembers what was printed.
+    #[derive(Clone, Debug, Default)]
+    struct Narrow(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push(text.to_owned());
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_of_progress_fits_in_80_columns() {
+        for total in [None, Some(1023 << 30)] {
+            let terminal = Narrow::default();
+            let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+            let progress = Progress::on(target, "checkpoint", total);
+            progress.said.set(progress.begin - 2 * TICK);
+            progress.at(1022 << 30);
+            progress.moved(123_456_789_012, 1022 << 30);
+            std::thread::sleep(Duration::from_millis(1));
+            progress.bar.tick();
+            drop(progress);
+            let printed = terminal.0.lock().unwrap();
+            // Blanks that fill the line are printed apart.
+            let line = printed.iter().rfind(|text| text.contains("checkpoint")).unwrap();
+            assert!(line.contains("TiB/s, ") && line.chars().count() <= 80, "{printed:?}");
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs};
-use crate::expiry;
+use crate::args::{BoundArgs, CountArgs, DelArgs, MergeArgs, PartArgs, ScanArgs};
+use crate::expiry::{self, TtlOrNever};
 
 /// A line of a shell.
 #[derive(Debug, Parser)]
@@ -24,6 +24,9 @@ pub enum ShellCommand {
     Get {
         /// The key
         key: OsString,
+        /// Which part of the value
+        #[command(flatten)]
+        part: PartArgs,
     },
     /// Store a value under a key
     Put {
@@ -37,6 +40,14 @@ pub enum ShellCommand {
     },
     /// Change the value of a key without reading it
     Merge(MergeArgs),
+    /// Give the value of a key another time to live
+    Expire {
+        /// The key
+        key: OsString,
+        /// How long it lives from now on: 90s, 15m, 12h, 7days, or never
+        #[arg(value_name = "DURATION")]
+        ttl: TtlOrNever,
+    },
     /// Remove a key, or all keys that begin with some bytes
     Del(DelArgs),
     /// List keys and values in key order
@@ -45,8 +56,23 @@ pub enum ShellCommand {
     Count(CountArgs),
     /// Show about how many keys there are and what they take
     Size(BoundArgs),
-    /// Show statistics of the database since its creation and now, and its use of the machine
-    Stats,
+    /// Show what the database holds, and what that costs
+    Stats {
+        /// Levels, files, memory, and what was done, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print the names of all keyspaces but the default one
+    Keyspaces,
+    /// Use a keyspace from now on, which is made if there is none; `default` is the first one
+    Use {
+        /// Its name
+        name: String,
+    },
+    /// Merge the tables of the index, now
+    Compact,
+    /// Free the space of dead values, now
+    Collect,
     /// Make all writes survive power loss
     Sync,
     /// End

@@ -106,5 +106,10 @@ fn files(number: usize) -> String {
 }
 
 fn ratio(space: &Space) -> String {
-    format!("{:.2}", space.space_amplification)
+    cost(space.space_amplification, space.data_bytes)
+}
+
+/// A cost for each byte of `data`, in words. Below a MiB it would only tell what any store takes.
+pub fn cost(ratio: f64, data: u64) -> String {
+    if data < 1 << 20 { "-".to_owned() } else { format!("{ratio:.2}") }
 }

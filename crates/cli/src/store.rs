@@ -95,8 +95,8 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
     }
     if copies_healed > 0 {
         losses.push(format!(
-            "{} edits of the manifest had a damaged copy; the other one was used",
-            number(copies_healed)
+            "{} of the manifest had a damaged copy; the other one was used",
+            units::counted(copies_healed, "edit")
         ));
     }
     losses

@@ -4,8 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use cleavedb::{JobFailure, Metrics, OperationLatency, Totals, open_files};
-use cleavedb_units as units;
+use cleavedb_units::{self as units, counted};
 use serde::Serialize;
+
+use crate::space::cost;
 
 /// Work and state of an open database.
 #[derive(Serialize)]
@@ -74,14 +76,13 @@ impl Vitals {
         write!(f, "{}", self.records)?;
         writeln!(
             f,
-            "{}; {} files open for reading, of at most {}",
+            "{}; {} open for reading, of at most {}",
             self.window,
-            units::thousands(self.open_files as f64),
+            units::counted(self.open_files as u64, "file"),
             units::thousands(self.open_files_max as f64),
         )?;
         if self.dead_read > 0 {
-            let dead = units::thousands(self.dead_read as f64);
-            writeln!(f, "ranges skipped {dead} dead entries")?;
+            writeln!(f, "ranges skipped {}", units::counted(self.dead_read, "dead entry"))?;
         }
         Ok(())
     }
@@ -92,13 +93,12 @@ impl Vitals {
         if writes == 0 {
             return Ok(());
         }
-        let count = |n: u64| units::thousands(n as f64);
-        let (operations, writes, stalls) = (count(operations), count(writes), count(stalls));
+        let (operations, writes) = (counted(operations, "operation"), counted(writes, "write"));
         let bytes = units::bytes(written_bytes);
         writeln!(
             f,
-            "  since this open: {operations} operations in {writes} writes, {bytes} written, \
-             {stalls} waits of writers"
+            "  since this open: {operations} in {writes}, {bytes} written; writers waited {}",
+            counted(stalls, "time")
         )
     }
 
@@ -210,16 +210,12 @@ impl From<Totals> for Written {
 
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(ratio) = self.write_amplification else {
-            return writeln!(f, "  write      -  nothing was written yet");
-        };
+        self.ratio(f)?;
+        if self.write_amplification.is_none() {
+            return Ok(());
+        }
         let size = units::bytes;
-        let Written { user_bytes, log, flush, compaction, collection, .. } = *self;
-        writeln!(
-            f,
-            "  write {ratio:>6.2}  bytes written for each of {} of keys and values that were put",
-            size(user_bytes)
-        )?;
+        let Written { log, flush, compaction, collection, .. } = *self;
         writeln!(
             f,
             "                log {}, flushes {}, compaction {}, collection {}",
@@ -235,20 +231,33 @@ impl fmt::Display for Written {
 }
 
 impl Written {
+    /// What was written for what was put.
+    pub fn ratio(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(ratio) = self.write_amplification else {
+            return writeln!(f, "  write      -  nothing was written yet");
+        };
+        writeln!(
+            f,
+            "  write {:>6}  bytes written for each of {} of keys and values that were put",
+            cost(ratio, self.user_bytes),
+            units::bytes(self.user_bytes)
+        )
+    }
+
     /// Counts of what was done, of the same time.
     fn history(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: u64| units::thousands(n as f64);
         writeln!(f, "\nhistory: what was done since then")?;
         writeln!(
             f,
-            "  {} sessions that wrote; {} operations in {} writes",
-            count(self.sessions),
-            count(self.operations),
-            count(self.writes)
+            "  {} with writes; {} in {}",
+            counted(self.sessions, "session"),
+            counted(self.operations, "operation"),
+            counted(self.writes, "write")
         )?;
         writeln!(
             f,
-            "  {} flushes, {} compactions, {} collections; {} files removed",
+            "  flushes {}, compactions {}, collections {}, files removed {}",
             count(self.flushes),
             count(self.compactions),
             count(self.collections),
@@ -261,8 +270,8 @@ impl Written {
             count(self.cache_misses)
         )?;
         if self.stalls > 0 {
-            let (times, seconds) = (count(self.stalls), self.stall_seconds);
-            writeln!(f, "  writers waited {times} times for background work, {seconds:.3} s")?;
+            let (times, seconds) = (counted(self.stalls, "time"), self.stall_seconds);
+            writeln!(f, "  writers waited {times} for background work, {seconds:.3} s")?;
         }
         Ok(())
     }
@@ -384,9 +393,10 @@ impl fmt::Display for Records {
         if hits + misses == 0 {
             return Ok(());
         }
-        let [entries, hits, misses] = [entries, hits, misses].map(|n| units::thousands(n as f64));
+        let (entries, hits) = (counted(entries, "record"), counted(hits, "hit"));
+        let misses = units::thousands(misses as f64);
         let bytes = units::bytes(bytes);
-        writeln!(f, "record cache of {entries} records, {bytes}: {hits} hits, {misses} misses")
+        writeln!(f, "record cache of {entries}, {bytes}: {hits}, missed {misses}")
     }
 }
 

@@ -92,9 +92,26 @@ fn significant(number: f64, whole: bool) -> String {
     }
 }
 
+/// A number of things in words: `1 key`, `2,500 keys`, `3 entries`. `one` is the word for one.
+pub fn counted(number: u64, one: &str) -> String {
+    let many = match one.strip_suffix("ry") {
+        _ if number == 1 => one.to_owned(),
+        Some(stem) => format!("{stem}ries"),
+        None => format!("{one}s"),
+    };
+    format!("{} {many}", thousands(number as f64))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{bytes, date, parse, short, thousands};
+    use super::{bytes, counted, date, parse, short, thousands};
+
+    #[test]
+    fn one_thing_is_not_many() {
+        assert_eq!(counted(1, "key"), "1 key");
+        assert_eq!(counted(0, "copied file"), "0 copied files");
+        assert_eq!(counted(2500, "dead entry"), "2,500 dead entries");
+    }
 
     #[test]
     fn seconds_are_dates() {

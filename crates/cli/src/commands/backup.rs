@@ -36,11 +36,11 @@ impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "made backup {} of {}, of {} linked and {} copied files ({}), in {:.2} s",
+            "made backup {} of {}, of {} linked and {} ({}), in {:.2} s",
             self.number,
             units::bytes(self.bytes),
             units::thousands(self.linked as f64),
-            units::thousands(self.copied as f64),
+            units::counted(self.copied, "copied file"),
             units::bytes(self.copied_bytes),
             self.seconds,
         )?;
@@ -96,11 +96,11 @@ impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>6}  {:23}  {} in {} files, {} of them its own",
+            "{:>6}  {:23}  {} in {}, {} of them its own",
             self.number,
             self.made.map_or_else(|| "at an unknown time".to_owned(), units::date),
             units::bytes(self.bytes),
-            units::thousands(self.files as f64),
+            units::counted(self.files, "file"),
             units::bytes(self.own_bytes),
         )
     }

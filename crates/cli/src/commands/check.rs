@@ -65,27 +65,26 @@ impl Checked {
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |number: u64| units::thousands(number as f64);
         let many = match self.directories {
             0 | 1 => String::new(),
             many => format!(" in {many} directories"),
         };
         let logs = match self.retained_logs {
             0 => String::new(),
-            logs => format!(" and {} log files kept for changes", number(logs)),
+            logs => format!(" and {} kept for changes", units::counted(logs, "log file")),
         };
         writeln!(
             f,
-            "read {} tables and {} value files{logs} with {} records{many}, in {:.2} s",
-            number(self.tables),
-            number(self.value_files),
-            number(self.records),
+            "read {} and {}{logs} with {}{many}, in {:.2} s",
+            units::counted(self.tables, "table"),
+            units::counted(self.value_files, "value file"),
+            units::counted(self.records, "record"),
             self.seconds
         )?;
         writeln!(
             f,
-            "followed {} keys, to {} of separated values",
-            number(self.keys),
+            "followed {}, to {} of separated values",
+            units::counted(self.keys, "key"),
             units::bytes(self.value_bytes)
         )?;
         for loss in &self.losses {

@@ -26,10 +26,10 @@ impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "made {} of {} linked and {} copied files ({})",
+            "made {} of {} linked and {} ({})",
             self.directory.display(),
             units::thousands(self.linked as f64),
-            units::thousands(self.copied as f64),
+            units::counted(self.copied, "copied file"),
             units::bytes(self.copied_bytes),
         )
     }

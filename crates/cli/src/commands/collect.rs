@@ -31,8 +31,8 @@ impl fmt::Display for Collected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "collected {} files in {:.2} s: {} read, {} of survivors and pointers written",
-            units::thousands(self.collections as f64),
+            "collected {} in {:.2} s: {} read, {} of survivors and pointers written",
+            units::counted(self.collections, "file"),
             self.seconds,
             units::bytes(self.read),
             units::bytes(self.written),

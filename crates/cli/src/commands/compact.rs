@@ -30,9 +30,9 @@ impl fmt::Display for Compacted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "compacted in {:.2} s, {} steps: {} read, {} written",
+            "compacted in {:.2} s, {}: {} read, {} written",
             self.seconds,
-            units::thousands(self.compactions as f64),
+            units::counted(self.compactions, "step"),
             units::bytes(self.read),
             units::bytes(self.written),
         )?;

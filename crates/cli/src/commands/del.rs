@@ -1,6 +1,7 @@
 //! `del`: removes a key, or all keys of a range.
 
 use cleavedb::{Durability, Keyspace};
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::args::{BoundArgs, DelArgs, Within};
@@ -80,5 +81,5 @@ fn delete_all(
     if console.json() {
         return console.json_line(&DeletedAll { keys });
     }
-    console.line(format_args!("deleted {keys} keys"))
+    console.line(format_args!("deleted {}", units::counted(keys, "key")))
 }

@@ -22,8 +22,8 @@ struct Destroyed {
 
 impl fmt::Display for Destroyed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (files, bytes) = (units::thousands(self.files as f64), units::bytes(self.bytes));
-        write!(f, "removed {files} files of {bytes}")?;
+        let (files, bytes) = (units::counted(self.files, "file"), units::bytes(self.bytes));
+        write!(f, "removed {files} of {bytes}")?;
         self.left.iter().try_for_each(|path| write!(f, "\nleft {}: not CleaveDB's", path.display()))
     }
 }

@@ -36,22 +36,13 @@ pub(super) fn run(
     let key = from_argument(key, global.hex)?;
     let db = store::open_or_follow(global, console)?;
     let printed = store::find_keyspace(&db, within)
-        .and_then(|keyspace| print_part(&keyspace, &key, part, (console.on_terminal(), console)));
+        .and_then(|keyspace| print(&keyspace, &key, part, (console.on_terminal(), console)));
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
 
-/// Prints the value of `key`, with a line end if `line_end` is set and it has none.
+/// Prints a part of the value of `key`, with a line end if `line_end` is set and it has none.
 pub(super) fn print(
-    keyspace: &Keyspace,
-    key: &[u8],
-    line_end: bool,
-    console: &Console,
-) -> Result<()> {
-    print_part(keyspace, key, PartArgs::default(), (line_end, console))
-}
-
-fn print_part(
     keyspace: &Keyspace,
     key: &[u8],
     part: PartArgs,

@@ -16,6 +16,7 @@ use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::{Progress, moved};
+use crate::space::cost;
 use crate::store;
 
 /// Most notes of one kind; further ones are only counted.
@@ -36,10 +37,10 @@ impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "imported {}; {} written to disk, {:.2} per byte",
+            "imported {}; {} written to disk, {} per byte",
             moved(self.items, self.bytes, self.seconds),
             units::bytes(self.written),
-            self.write_amplification,
+            cost(self.write_amplification, self.bytes),
         )?;
         if self.skipped > 0 {
             write!(f, "\nskipped: {}", units::thousands(self.skipped as f64))?;

@@ -67,7 +67,8 @@ fn train(db: &Db, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, what).with("keyspace", name).into())
 }
 
-fn list(db: &Db, console: &Console) -> Result<()> {
+/// Prints the names of all but the default one.
+pub(super) fn list(db: &Db, console: &Console) -> Result<()> {
     for keyspace in db.keyspaces()? {
         let name = keyspace.name();
         match console.json() {

@@ -9,8 +9,8 @@ mod scan;
 mod count;
 mod size;
 mod stats;
-mod shell;
 mod keyspace;
+mod shell;
 mod bulk_import;
 mod import;
 mod export;
@@ -74,7 +74,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
             export::run(&place, &layout, &within, global, console)
         }
         Command::Changes(args) => changes::run(&args, global, console),
-        Command::Stats { prometheus } => stats::run(global, prometheus, console),
+        Command::Stats(args) => stats::run(&args, global, console),
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),

@@ -29,11 +29,11 @@ impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "restored backup {} in {}: {} in {} files, {}, in {:.2} s",
+            "restored backup {} in {}: {} in {}, {}, in {:.2} s",
             self.number,
             self.directory.display(),
             units::bytes(self.bytes),
-            units::thousands(self.files as f64),
+            units::counted(self.files, "file"),
             if self.checked { "checked" } else { "not checked" },
             self.seconds,
         )

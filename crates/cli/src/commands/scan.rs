@@ -1,6 +1,7 @@
 //! `scan`: lists keys and values in order.
 
 use cleavedb::{Cursor, Keyspace};
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::args::{ScanArgs, Within};
@@ -87,8 +88,45 @@ fn print_one(
     }
     match value {
         Some(value) => {
-            console.line(format_args!("{}\t{}", console.shown(key), console.shown(value)))
+            let value = match console.on_terminal() {
+                true => shortened(value, |bytes| console.shown(bytes)),
+                false => console.shown(value),
+            };
+            console.line(format_args!("{}\t{value}", console.shown(key)))
         }
         None => console.line(console.shown(key)),
+    }
+}
+
+/// Most bytes of a value that are shown to a reader at a terminal.
+const SHOWN_MAX: usize = 160;
+
+/// A value as `shown`, or its begin and its length if it is long.
+fn shortened(value: &[u8], shown: impl Fn(&[u8]) -> String) -> String {
+    if value.len() <= SHOWN_MAX {
+        return shown(value);
+    }
+    // Not within a character.
+    let is_begin = |at: &usize| value[*at] & 0xc0 != 0x80;
+    let end = (SHOWN_MAX - 3..=SHOWN_MAX).rev().find(is_begin).unwrap_or(SHOWN_MAX);
+    format!("{}... ({} in all)", shown(&value[..end]), units::bytes(value.len() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+    use crate::encoding::escape;
+
+    #[test]
+    fn a_long_value_is_shortened_between_characters() {
+        assert_eq!(shortened(&[b'x'; 160], escape), "x".repeat(160));
+        let long = shortened(&[b'x'; 1 << 20], escape);
+        assert_eq!(long, "x".repeat(160) + "... (1.00 MiB in all)");
+        for front in ["", "a", "ab"] {
+            let text = front.to_owned() + &"\u{4e16}".repeat(100);
+            let shown = shortened(text.as_bytes(), escape);
+            assert!(!shown.contains("\\x") && shown.starts_with(front), "{shown}");
+        }
+        assert!(shortened(&[0x80; 200], escape).starts_with("\\x80"));
     }
 }

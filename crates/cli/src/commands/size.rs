@@ -24,8 +24,8 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "about {} keys: {} in the index, {} of values outside it",
-            units::thousands(self.keys as f64),
+            "about {}: {} in the index, {} of values outside it",
+            units::counted(self.keys, "key"),
             units::bytes(self.index_bytes),
             units::bytes(self.value_bytes),
         )

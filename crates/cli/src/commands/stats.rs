@@ -3,14 +3,15 @@
 use std::fmt;
 
 use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Options, ValueFileMetrics};
-use cleavedb_units as units;
+use cleavedb_units::{self as units, counted};
 use serde::Serialize;
 
+use crate::args::StatsArgs;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::hot::HotStore;
-use crate::space::Space;
+use crate::space::{Space, cost};
 use crate::store;
 use crate::vitals::Vitals;
 
@@ -19,6 +20,9 @@ const FILES_MAX: usize = 24;
 
 #[derive(Serialize)]
 struct Stats {
+    /// Whether the text has every figure.
+    #[serde(skip)]
+    all: bool,
     path: String,
     preset: &'static str,
     /// How values are kept, in words.
@@ -116,7 +120,7 @@ impl From<ValueFileMetrics> for ValueFile {
 }
 
 impl Stats {
-    fn new(db: &Db, global: &Global) -> Result<Self> {
+    fn new(db: &Db, all: bool, global: &Global) -> Result<Self> {
         let space = Space::of(db, &global.db);
         let (metrics, opened) = (db.metrics(), db.recovery_report());
         let vitals = Vitals::of(&metrics);
@@ -124,6 +128,7 @@ impl Stats {
         let Options { space_floor, filter_bits, .. } = *db.options();
         let (levels, value_files) = (metrics.levels, metrics.value_files);
         Ok(Self {
+            all,
             directories: db.directories()?.into_iter().map(Directory::from).collect(),
             path: global.db.display().to_string(),
             preset: preset.name(),
@@ -271,12 +276,34 @@ impl Stats {
         )
     }
 
+    /// The index and the values outside it, a line each.
+    fn brief(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |of: fn(&Level) -> u64| self.levels.iter().map(of).sum::<u64>();
+        writeln!(
+            f,
+            "\nindex: {} of {}, {}",
+            counted(sum(|level| level.tables as u64), "table"),
+            counted(sum(|level| level.entries), "entry"),
+            units::bytes(sum(|level| level.bytes)),
+        )?;
+        if self.separates {
+            writeln!(
+                f,
+                "values outside it: {}, {} live, {} dead",
+                counted(self.value_files.len() as u64, "file"),
+                units::bytes(self.space.live_bytes),
+                units::bytes(self.dead_bytes),
+            )?;
+        }
+        Ok(())
+    }
+
     fn amplification(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\namplification: cost per byte of data")?;
         writeln!(
             f,
-            "  space {:>6.2}  bytes of value files and tables per live byte",
-            self.space.space_amplification,
+            "  space {:>6}  bytes of value files and tables per live byte",
+            cost(self.space.space_amplification, self.space.data_bytes),
         )?;
         if self.separates {
             let floor = units::bytes(self.space_floor);
@@ -294,6 +321,9 @@ impl Stats {
             let (kept, files) = (units::bytes(self.retained_log_bytes), self.retained_log_files);
             let of_log = format!("{kept} of log in {files} files");
             writeln!(f, "                {of_log} kept for changes, from number {oldest} on")?;
+        }
+        if !self.all {
+            return self.vitals.totals.ratio(f);
         }
         writeln!(f, "  read  {:>6}  sorted runs that a look-up may visit", self.runs)?;
         let bits = self.filter_bits;
@@ -325,7 +355,9 @@ impl fmt::Display for Stats {
             _ => writeln!(f, "{}: preset {}", self.path, self.preset)?,
         }
         writeln!(f, "{}", self.layout)?;
-        self.vitals.machine(f)?;
+        if self.all {
+            self.vitals.machine(f)?;
+        }
         if self.space.unflushed_bytes > 0 {
             let bytes = units::bytes(self.space.unflushed_bytes);
             writeln!(f, "{bytes} of the log are not flushed to tables yet")?;
@@ -340,6 +372,12 @@ impl fmt::Display for Stats {
             )?;
         }
         self.directories(f)?;
+        if !self.all {
+            self.brief(f)?;
+            self.amplification(f)?;
+            self.vitals.problems(f)?;
+            return writeln!(f, "\n--all shows levels, files, memory, and what was done");
+        }
         self.index(f)?;
         self.values(f)?;
         self.amplification(f)?;
@@ -349,26 +387,26 @@ impl fmt::Display for Stats {
     }
 }
 
-pub(super) fn run(global: &Global, prometheus: bool, console: &Console) -> Result<Exit> {
-    if prometheus && console.json() {
+pub(super) fn run(args: &StatsArgs, global: &Global, console: &Console) -> Result<Exit> {
+    if args.prometheus && console.json() {
         let message = "--prometheus is a format of its own; leave out --json";
         return Err(Failure::Usage(message.to_owned()));
     }
     let db = store::open_or_follow(global, console)?;
-    let printed = match prometheus {
+    let printed = match args.prometheus {
         true => {
             let path = global.db.display().to_string();
             console.write(db.metrics().to_prometheus(&[("db", &path)]).as_bytes())
         }
-        false => print(&db, global, console),
+        false => print(&db, args.all, global, console),
     };
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
 
 /// Prints the statistics of an open database.
-pub(super) fn print(db: &Db, global: &Global, console: &Console) -> Result<()> {
-    let stats = Stats::new(db, global)?;
+pub(super) fn print(db: &Db, all: bool, global: &Global, console: &Console) -> Result<()> {
+    let stats = Stats::new(db, all, global)?;
     if console.json() {
         console.json_line(&stats)
     } else {

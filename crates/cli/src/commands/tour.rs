@@ -22,7 +22,7 @@ use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::Progress;
-use crate::space::{Space, compare};
+use crate::space::{Space, compare, cost};
 use crate::store;
 use crate::watch;
 
@@ -106,17 +106,18 @@ impl fmt::Display for Summary {
         );
         writeln!(
             f,
-            "  write {:>6.2}  {what}, including all background work",
-            self.write_amplification
+            "  write {:>6}  {what}, including all background work",
+            cost(self.write_amplification, self.user_bytes)
         )?;
         if let Some(read) = self.read_amplification {
-            writeln!(f, "  read  {read:>6.2}  read from files by gets, page cache or not")?;
+            let read = cost(read, self.user_bytes);
+            writeln!(f, "  read  {read:>6}  read from files by gets, page cache or not")?;
         }
         writeln!(
             f,
-            "  space {:>6.2}  before collection, {:.2} after it: files and tables for {} alive",
-            self.space_amplification_before,
-            self.space_amplification_after,
+            "  space {:>6}  before collection, {} after it: files and tables for {} alive",
+            cost(self.space_amplification_before, self.live_user_bytes),
+            cost(self.space_amplification_after, self.live_user_bytes),
             units::bytes(self.live_user_bytes),
         )?;
         for problem in &self.problems {

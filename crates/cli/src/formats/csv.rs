@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
 use super::target::Target;
-use super::{BUFFER, Input, Sink, Source, open, write_failed};
+use super::{BUFFER, Input, Sink, Source, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::escape;
 use crate::failure::{Failure, Result};
@@ -28,20 +28,23 @@ fn names(layout: &Layout) -> [&str; 2] {
 
 /// Reads CSV.
 pub struct CsvSource {
-    reader: csv::Reader<Ending>,
+    reader: csv::Reader<Follower>,
     path: PathBuf,
     record: ByteRecord,
     /// Indexes of key and value in a record.
     columns: [usize; 2],
+    /// Whether a record may have no value, which is empty then.
+    ragged: bool,
 }
 
 impl CsvSource {
     /// Reads from `path`, which must have the columns of `layout`.
     pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
-        let (inner, path, delimiter) = (open(path)?, path.to_owned(), delimiter(layout));
+        let (inner, path, delimiter) = (Text::open(path)?, path.to_owned(), delimiter(layout));
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).has_headers(!layout.no_header).buffer_capacity(BUFFER);
-        let mut reader = builder.from_reader(Ending::new(inner, delimiter));
+        builder.comment(layout.comment).flexible(layout.ragged);
+        let mut reader = builder.from_reader(Follower::new(inner, delimiter, layout.comment));
         let columns = if layout.no_header {
             numbered(layout).map_err(Failure::Usage)?
         } else {
@@ -49,25 +52,31 @@ impl CsvSource {
             let found = named(header, layout);
             found.map_err(|message| Failure::Input { path: path.clone(), message })?
         };
-        let source = Self { reader, path, record: ByteRecord::new(), columns };
-        source.check_end()?;
+        let (record, ragged) = (ByteRecord::new(), layout.ragged);
+        let source = Self { reader, path, record, columns, ragged };
+        source.check()?;
         Ok(source)
     }
 
-    /// Fails if the last record ends with the file, without a line end.
-    fn check_end(&self) -> Result<()> {
-        let ending = self.reader.get_ref();
-        if self.position() < ending.bytes || ending.is_whole() {
+    /// Fails if a quote was closed within a field so far, or if the last record ends with the file,
+    /// without a line end.
+    fn check(&self) -> Result<()> {
+        let follower = self.reader.get_ref();
+        let stray = follower.stray.filter(|(at, _)| *at < self.position());
+        if let Some((_, line)) = stray {
+            let what = "text behind a closing quote; within quotes a quote is written twice";
+            return Err(self.failed(&format!("line {line}"), what));
+        }
+        if self.position() < follower.bytes || follower.at_line_begin() {
             return Ok(());
         }
         let what = "the last line has no end, the file may be cut off; if it is whole, add a line \
                     end";
-        Err(self.failed(what))
+        Err(self.failed(&self.place(), what))
     }
 
-    fn failed(&self, what: &str) -> Failure {
-        let message = format!("{}: {what}", self.place());
-        Failure::Input { path: self.path.clone(), message }
+    fn failed(&self, place: &str, what: &str) -> Failure {
+        Failure::Input { path: self.path.clone(), message: format!("{place}: {what}") }
     }
 }
 
@@ -106,11 +115,12 @@ impl Source for CsvSource {
         if !read.map_err(|e| read_failed(&self.path, e))? {
             return Ok(None);
         }
-        self.check_end()?;
+        self.check()?;
         let fields = self.columns.map(|column| self.record.get(column).map(<[u8]>::to_vec));
         match fields {
             [Some(key), Some(value)] => Ok(Some(Input::Pair(key, value, None))),
-            _ => Err(self.failed("there are not as many columns")),
+            [Some(key), None] if self.ragged => Ok(Some(Input::Pair(key, Vec::new(), None))),
+            _ => Err(self.failed(&self.place(), "there are not as many columns")),
         }
     }
 
@@ -131,7 +141,7 @@ fn read_failed(path: &Path, error: csv::Error) -> Failure {
     }
 }
 
-/// The state of the parser of line ends.
+/// Where in a line the parser is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     LineBegin,
@@ -140,42 +150,55 @@ enum At {
     Quoted,
     /// Behind a quote within quotes: the end of the field, or the first half of an escaped quote.
     Quote,
+    Comment,
 }
 
-/// A reader that checks whether the input ends with a line: the parser accepts any end.
-struct Ending {
-    inner: Box<dyn Read>,
+/// A reader that checks what the parser accepts as it is: an end of the input within a line, and
+/// text behind a closing quote.
+struct Follower {
+    inner: Text,
     delimiter: u8,
+    comment: Option<u8>,
     at: At,
-    /// Bytes so far.
+    /// Bytes and lines so far.
     bytes: u64,
+    lines: u64,
+    /// Position and line of the first text behind a closing quote.
+    stray: Option<(u64, u64)>,
 }
 
-impl Ending {
-    fn new(inner: Box<dyn Read>, delimiter: u8) -> Self {
-        Self { inner, delimiter, at: At::LineBegin, bytes: 0 }
+impl Follower {
+    fn new(inner: Text, delimiter: u8, comment: Option<u8>) -> Self {
+        Self { inner, delimiter, comment, at: At::LineBegin, bytes: 0, lines: 0, stray: None }
     }
 
-    fn is_whole(&self) -> bool {
+    fn at_line_begin(&self) -> bool {
         self.at == At::LineBegin
     }
 
     fn follow(&mut self, byte: u8) {
         self.at = match (self.at, byte) {
+            (At::Comment, byte) if byte != b'\n' => At::Comment,
+            (At::LineBegin, byte) if Some(byte) == self.comment => At::Comment,
             (At::Quoted, b'"') => At::Quote,
             (At::Quoted, _) | (At::Quote | At::LineBegin | At::FieldBegin, b'"') => At::Quoted,
             (_, b'\n' | b'\r') => At::LineBegin,
             (_, byte) if byte == self.delimiter => At::FieldBegin,
+            (At::Quote, _) => {
+                self.stray = self.stray.or(Some((self.bytes, self.lines + 1)));
+                At::Plain
+            }
             _ => At::Plain,
         };
+        self.bytes += 1;
+        self.lines += u64::from(byte == b'\n');
     }
 }
 
-impl Read for Ending {
+impl Read for Follower {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let len = self.inner.read(buf)?;
         buf[..len].iter().for_each(|byte| self.follow(*byte));
-        self.bytes += len as u64;
         Ok(len)
     }
 }

@@ -5,7 +5,7 @@
 //! [jsonlines.org]: https://jsonlines.org
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::target::Target;
-use super::{BUFFER, Input, Sink, Source, open, write_failed};
+use super::{BUFFER, Input, Sink, Source, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
 use crate::expiry::Moment;
@@ -54,7 +54,7 @@ fn reason(error: serde_json::Error) -> String {
 
 /// Reads JSON lines; empty lines are skipped.
 pub struct JsonlSource {
-    reader: BufReader<Box<dyn Read>>,
+    reader: BufReader<Text>,
     path: PathBuf,
     key_field: Option<String>,
     line: Vec<u8>,
@@ -65,7 +65,7 @@ pub struct JsonlSource {
 impl JsonlSource {
     /// Reads from `path`.
     pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
-        let reader = BufReader::with_capacity(BUFFER, open(path)?);
+        let reader = BufReader::with_capacity(BUFFER, Text::open(path)?);
         let (path, key_field) = (path.to_owned(), layout.key_field.clone());
         Ok(Self { reader, path, key_field, line: Vec::new(), number: 0, position: 0 })
     }

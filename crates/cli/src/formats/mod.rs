@@ -2,6 +2,7 @@
 
 mod feed;
 mod target;
+mod text;
 mod jsonl;
 mod csv;
 mod tree;
@@ -16,6 +17,7 @@ use cleavedb::ValueReader;
 use crate::args::{Layout, Place};
 use crate::failure::{Failure, Result};
 
+pub use text::Text;
 pub use tree::{TreeSource, measure};
 
 use feed::Feed;
@@ -99,10 +101,13 @@ fn write_failed(path: &Path, error: io::Error) -> Failure {
 
 /// Fails if the layout is for another format.
 fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
-    let Layout { delimiter, key_column, value_column, no_header, key_field } = layout;
-    let columns = key_column.is_some() || value_column.is_some();
-    let what = match (columns || delimiter.is_some() || *no_header, key_field) {
-        (true, _) if place.csv.is_none() => "columns, delimiter and header are those of --csv",
+    let Layout { delimiter, key_column, value_column, no_header, comment, ragged, key_field } =
+        layout;
+    let columns = key_column.is_some() || value_column.is_some() || *no_header || *ragged;
+    let what = match (columns || delimiter.is_some() || comment.is_some(), key_field) {
+        (true, _) if place.csv.is_none() => {
+            "columns, rows, delimiter, header and comments are those of --csv"
+        }
         (_, Some(_)) if place.jsonl.is_none() => "--key-field is a field of --jsonl",
         _ => return Ok(()),
     };

@@ -127,3 +127,77 @@ fn an_import_that_stops_says_what_is_in() {
     home.run_with(&import, cut.as_bytes()).fails(4, "; 2500 items are in and stay");
     assert_eq!(home.run(&["scan", "--keys-only"]).text().lines().count(), 2500);
 }
+
+/// Editors and spreadsheets begin text with a byte order mark, which is none of it.
+#[test]
+fn a_byte_order_mark_is_not_part_of_the_text() {
+    let home = Home::new();
+    let marked = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    let import = |form: &[&str], text: &str| {
+        let db = ["--db", "new", "import"];
+        home.run_with(&[&db[..], form].concat(), &marked(text)).ok();
+        let scanned = home.run(&["--db", "new", "scan"]).text();
+        fs::remove_dir_all(home.path("new")).unwrap();
+        scanned
+    };
+    assert_eq!(import(&["--jsonl", "-"], "{\"key\":\"a\",\"value\":\"1\"}\n"), "a\t1\n");
+    let field = ["--jsonl", "-", "--key-field", "id"];
+    assert_eq!(import(&field, "{\"id\":\"a\"}\n"), "a\t{\"id\":\"a\"}\n");
+    assert_eq!(import(&["--csv", "-"], "key,value\na,1\n"), "a\t1\n");
+    assert_eq!(import(&["--csv", "-"], "\"key\",\"value\"\na,1\n"), "a\t1\n");
+    assert_eq!(import(&["--csv", "-", "--no-header"], "\"a\",1\n"), "a\t1\n");
+    assert_eq!(home.run_with(&["shell"], &marked("put a 1\nget a\n")).text(), "1\n");
+    // What is only the begin of one is text.
+    home.run_with(&["import", "--csv", "-", "--no-header"], b"\xef\xbb,1\n").ok();
+    assert_eq!(home.run(&["scan", "--keys-only"]).text(), "a\n\\xef\\xbb\n");
+    // A value is kept byte for byte.
+    home.run_with(&["put", "value", "-"], &marked("x")).ok();
+    assert_eq!(home.run(&["get", "value"]).ok(), marked("x"));
+}
+
+#[test]
+fn a_moment_may_have_an_offset_from_utc() {
+    let home = Home::new();
+    let line = |at| format!("{{\"key\":\"a\",\"value\":\"1\",\"expires\":\"{at}\"}}\n");
+    let import = ["import", "--jsonl", "-"];
+    for at in ["2099-01-01T00:00:00+02:00", "2098-12-31t19:30:00-02:30", "2098-12-31T22:00:00Z"] {
+        home.run_with(&import, line(at).as_bytes()).ok();
+        let row = home.run(&["--json", "get", "a"]).json().remove(0);
+        assert_eq!(row["expires"], "2098-12-31T22:00:00.000Z", "{at}");
+    }
+    home.run_with(&import, line("2099-01-01T00:00:00+2").as_bytes()).fails(4, "line 1: ");
+}
+
+/// `"x"y` would be read as `xy`, which the file does not have.
+#[test]
+fn text_behind_a_closing_quote_is_refused_with_its_line() {
+    let home = Home::new();
+    let import = |text: &str| home.run_with(&["import", "--csv", "-"], text.as_bytes());
+    import("key,value\na,1\n\"b\nc\",2\n\"x\"y,1\nz,1\n").fails(4, "line 5: text behind a closing");
+    assert_eq!(home.run(&["scan"]).text(), "a\t1\nb\\nc\t2\n", "and earlier lines are in");
+    for text in ["\"k\"ey,value\n", "key,value\na,\"1\" \n", "key,value\n\"a\"\"b\" \"c\",1\n"] {
+        import(text).fails(4, "text behind a closing quote");
+    }
+    import("key,value\n\"q\"\"\",\"\"\nplain\"quote,1\n").ok();
+    assert_eq!(home.run(&["count"]).text(), "4\n");
+}
+
+/// Tables such as `zone1970.tab` have comments, and no column for what is empty.
+#[test]
+fn a_table_may_have_comments_and_rows_of_unequal_length() {
+    let home = Home::new();
+    let zones = "# \"zone\" table, \"cut\n#codes\tcoordinates\tTZ\tcomments\n\
+                 AD\t+4230+00131\tEurope/Andorra\n\
+                 AQ\t-6617+11031\tAntarctica/Casey\tCasey\n# the end";
+    home.file("zone1970.tab", format!("{zones}\n").as_bytes());
+    let table = ["import", "--csv", "zone1970.tab", "--no-header", "--delimiter", "tab"];
+    let columns = ["--key-column", "3", "--value-column", "4"];
+    let plain = [&table[..], &columns].concat();
+    home.run(&plain).fails(4, "line");
+    let ragged = [&plain[..], &["--comment", "#", "--ragged"]].concat();
+    home.run(&ragged).ok();
+    assert_eq!(home.run(&["scan"]).text(), "Antarctica/Casey\tCasey\nEurope/Andorra\t\n");
+    home.file("zone1970.tab", zones.as_bytes());
+    home.run(&ragged).fails(4, "the file may be cut off");
+    home.run(&["import", "--jsonl", "x", "--ragged"]).fails(2, "--csv");
+}

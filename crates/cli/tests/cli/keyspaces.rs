@@ -35,7 +35,7 @@ fn data_goes_from_one_keyspace_to_another() {
     home.run(&["import", "-k", "fruit", "--jsonl", file]).ok();
     assert_eq!(
         home.run(&["del", "-k", "fruit", "--from", "b", "--to", "c"]).text(),
-        "deleted 1 keys\n"
+        "deleted 1 key\n"
     );
     assert_eq!(home.run(&["scan", "-k", "fruit"]).text(), "apple\tred\n");
     assert_eq!(home.run(&["count"]).text(), "2\n");

@@ -209,6 +209,16 @@ fn a_layout_of_ones_own_is_opened_as_it_was_created() {
         home.run(&["repair", db, &repaired]).ok();
         assert!(home.run(&["--db", &repaired, "stats"]).text().contains(words), "{option}");
     }
-    home.run(&["--with", "cache=1", "get", "key"]).fails(2, "cache_bytes");
+    home.run(&["--with", "cache=1", "get", "key"]).fails(2, "cache_bytes is nearest");
     home.run(&["--with", "cache_bytes=much", "get", "key"]).fails(2, "much");
+}
+
+#[test]
+fn the_options_of_the_engine_are_listed_on_standard_output() {
+    let home = Home::new();
+    for arguments in [&["--with", "help"][..], &["get", "key", "--with=help"]] {
+        let list = home.run(arguments).text();
+        assert!(list.contains("blob_bytes: a size in bytes [default: 4MiB]\n    "), "{list}");
+    }
+    home.run(&["put", "key", "--", "--with", "help"]).fails(2, "unexpected argument");
 }

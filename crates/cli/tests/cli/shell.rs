@@ -28,7 +28,7 @@ fn many_keys_are_deleted_by_prefix() {
     let home = filled();
     let lines = (0..2500).map(|key| format!("put key{key} value\n")).collect::<String>();
     home.run_with(&["shell", "--durability", "os"], lines.as_bytes()).ok();
-    assert_eq!(home.run(&["del", "--prefix", "key"]).text(), "deleted 2500 keys\n");
+    assert_eq!(home.run(&["del", "--prefix", "key"]).text(), "deleted 2,500 keys\n");
     assert_eq!(home.run(&["count"]).text(), "4\n");
 }
 
@@ -44,6 +44,17 @@ fn a_shell_answers_line_by_line() {
     assert!(out.contains("count") && out.contains("exit"), "{out}");
     let json = home.run_with(&["--json", "shell"], b"put x y\nget x\ncount\n").json();
     assert_eq!((&json[1]["value"], &json[2]["keys"]), (&"y".into(), &4.into()));
+}
+
+#[test]
+fn a_shell_has_the_commands_that_need_an_open_database() {
+    let home = filled();
+    let lines = "get a1 --offset 1\nuse users\nput ann 1\nexpire ann 1h\nkeyspaces\ncount\n\
+                 compact\ncollect\nuse default\ncount\n";
+    let out = home.run_with(&["shell"], lines.as_bytes()).text();
+    assert_eq!(out, "\nusers\n1\n4\n");
+    assert!(home.run(&["--json", "get", "-k", "users", "ann"]).text().contains("expires"));
+    home.run_with(&["shell"], b"expire gone never\n").fails(1, "line 1: there is no such key");
 }
 
 #[test]
@@ -67,9 +78,8 @@ fn the_command_line_is_written_down_for_shells_and_readers() {
     }
     let page = home.run(&["man"]).text();
     assert!(page.contains(".TH cleave") && page.contains("Exit codes"), "{page}");
-    std::fs::create_dir(home.path("man1")).unwrap();
-    home.run(&["man", "man1"]).ok();
-    assert!(home.path("man1/cleave-import.1").is_file());
+    home.run(&["man", "share/man1"]).ok();
+    assert!(home.path("share/man1/cleave-import.1").is_file());
 }
 
 #[test]

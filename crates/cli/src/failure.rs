@@ -65,7 +65,7 @@ pub enum Failure {
     #[error("there is no database in {}; `put` and `import` create one", .0.display())]
     NoDatabase(PathBuf),
     /// An error of the engine.
-    #[error(transparent)]
+    #[error("{}", in_words_of_the_program(.0))]
     Engine(#[from] cleavedb::Error),
     /// A measurement that could not go on, in the words of the harness.
     #[error("{0}")]
@@ -122,6 +122,22 @@ pub enum Failure {
         /// The place and the fault.
         message: String,
     },
+}
+
+/// What errors of the library advise, and how this program does it.
+const ADVICE: [(&str, &str); 3] = [
+    (
+        "give them up (`drop_changes`) and call again",
+        "`--with change_retention_bytes=0` gives them up",
+    ),
+    ("see ValueCompression::ZstdDictionary", "see `keyspace create --compression`"),
+    ("give it to Options::merge_operators", "the programs that write this database have it"),
+];
+
+/// An error of the engine, with advice for the command line.
+fn in_words_of_the_program(error: &cleavedb::Error) -> String {
+    let said = error.to_string();
+    ADVICE.iter().fold(said, |said, (library, program)| said.replace(library, program))
 }
 
 /// The name of a file for messages.

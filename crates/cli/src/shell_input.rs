@@ -72,6 +72,8 @@ impl Terminal {
             let config = Config::builder()
                 .auto_add_history(true)
                 .behavior(Behavior::PreferTerm)
+                // Lines that are pasted are commands, each.
+                .bracketed_paste(false)
                 .completion_type(CompletionType::List)
                 .build();
             let history = MemHistory::with_config(&config);

@@ -93,7 +93,11 @@ impl Shell<'_> {
             Err(error) if !error.use_stderr() => {
                 return self.console.line(error.render()).map(|()| true);
             }
-            Err(error) => return Err(Failure::Usage(error.render().to_string())),
+            Err(error) => {
+                let text = error.render().to_string();
+                let text = text.trim().trim_start_matches("error: ");
+                return Err(Failure::Usage(text.to_owned()));
+            }
         };
         self.run(&line.command)
     }

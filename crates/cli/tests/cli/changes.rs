@@ -118,3 +118,16 @@ fn changes_of_a_store_that_is_open_are_printed() {
     assert_eq!(ran.text().lines().count(), 2);
     shell.end();
 }
+
+/// The error named a function of the library, and no option of the program.
+#[test]
+fn kept_changes_are_given_up_as_the_error_says() {
+    let home = Home::new();
+    home.run(&["--with", "change_retention_bytes=64MiB", "put", "a/1", "secret"]).ok();
+    home.run(&["del", "a/1"]).ok();
+    let collect = ["collect", "--prefix", "a/"];
+    let cure = ["--with", "change_retention_bytes=0"];
+    home.run(&collect).fails(4, &format!("`{}` gives them up", cure.join(" ")));
+    home.run(&[&cure[..], &collect].concat()).ok();
+    home.run(&collect).ok();
+}

@@ -14,8 +14,9 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter, LEN_MAX};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
-use cleavedb_values::ValueFileEdit;
+use cleavedb_values::{Blob, ValueFileEdit};
 
+use crate::batch::Op;
 use crate::catalog::CatalogEntry;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
@@ -86,7 +87,7 @@ pub(crate) fn put(
     reader: &mut dyn Read,
     terms: Terms<'_>,
 ) -> Result<u64> {
-    let BlobTarget { keyspace, key, lifetime, durability } = target;
+    let BlobTarget { keyspace, key, .. } = target;
     let (number, file) = engine.create_file(FileClass::Blobs, Access::Direct)?;
     let mut new = NewBlob::of(engine, number);
     let name = Name::numbered(FileKind::Blob, number);
@@ -96,14 +97,41 @@ pub(crate) fn put(
     let (len, (pointer, file_len)) = written.map_err(|e| engine.with_volume(e).with_remedy())?;
     engine.counters.blob_written.add(file_len);
     name_blob(engine, &mut new, (keyspace, key), file_len)?;
+    commit(engine, target, pointer, terms)?;
+    engine.counters.blob_bytes.add(len);
+    memtables::rotate_blobs(engine);
+    Ok(len)
+}
+
+/// Gives the value of a key, which is a blob, another lifetime: by another entry for the same file,
+/// which goes with the last of them. `terms` has the read of the blob, and the caller a snapshot as
+/// of that read: so the file stays until the entry is there.
+pub(crate) fn renew(
+    engine: &Engine,
+    target: BlobTarget<'_>,
+    blob: &Blob,
+    terms: Terms<'_>,
+) -> Result<()> {
+    if !target.is_over(engine) {
+        return commit(engine, target, blob.pointer, terms);
+    }
+    let op = EncodedOp::new(Op::delete(target.key), target.keyspace, &engine.time);
+    write::write(engine, &[op], target.key.len() as u64, target.durability, terms)
+}
+
+/// Makes a blob the value of its key.
+fn commit(
+    engine: &Engine,
+    target: BlobTarget<'_>,
+    pointer: ValuePointer,
+    terms: Terms<'_>,
+) -> Result<()> {
+    let BlobTarget { keyspace, key, lifetime, durability } = target;
     let expiry = lifetime.expiry(keyspace.ttl, &engine.time);
     let mut room: EntryRoom = [0; ValuePointer::ENCODED_LEN_MAX];
     let (_, stored_len) = pointer.encode_entry(expiry, &mut room);
     let op = EncodedOp::of_blob(key, &room[..stored_len], !expiry.is_never(), keyspace.id);
-    write::write(engine, &[op], key.len() as u64, durability, terms)?;
-    engine.counters.blob_bytes.add(len);
-    memtables::rotate_blobs(engine);
-    Ok(len)
+    write::write(engine, &[op], key.len() as u64, durability, terms)
 }
 
 /// Writes all that `first` and `reader` have.

@@ -57,7 +57,8 @@ use crate::threads::Threads;
 use crate::transaction::Commits;
 use crate::write::{self, Terms};
 use crate::{
-    bulk_load, dictionaries, events, maintenance, memtables, pressure, scheduler, session,
+    bulk_load, dictionaries, events, full_collection, maintenance, memtables, pressure, scheduler,
+    session,
 };
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
@@ -407,17 +408,17 @@ impl Db {
         maintenance::compact_all(self.engine())
     }
 
-    /// Collects every value file, and every hot segment with dead records, whatever the space goal
-    /// (offline collection of WiscKey, section 3.3.2), and compacts tables with many tombstones, so
-    /// that deleted data frees its space. Online collection needs no call.
+    /// Frees the space of everything that is dead, whatever the space goal: of values that were
+    /// deleted, overwritten or have expired, blobs among them, of deleted ranges and dropped
+    /// keyspaces, in tables and in value files. What a snapshot sees stays. It flushes, compacts
+    /// the index as far as something in it is dead, and rewrites every value file and every hot
+    /// segment with dead records (offline collection of WiscKey, section 3.3.2): it takes long.
+    /// Online collection, up to the space goal, needs no call.
+    ///
+    /// A damaged table is left alone; its error is returned once all else is collected.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
-        let engine = self.inner.writable()?;
-        maintenance::flush_all(engine)?;
-        let evacuated = maintenance::evacuate_all(engine)?;
-        session::end_log_file(engine)?;
-        let _patient = engine.dead_reads.wait_idle();
-        maintenance::collect_all(engine, evacuated)
+        full_collection::collect_all(self.inner.writable()?)
     }
 
     /// Waits until no background work is due. Many deletes, including those in memory, count as due

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{EncodedKey, Expiry, KeyspaceId};
+use cleavedb_base::{EncodedKey, Expiry, FileNumber, KeyspaceId, ValuePointer};
 
 use crate::batch::Op;
 use crate::catalog::CatalogEntry;
@@ -128,6 +128,13 @@ impl<'a> EncodedOp<'a> {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.header.record_len() as u64
+    }
+
+    /// The file of the blob that it names, if it does.
+    pub(crate) fn blob(&self) -> Option<FileNumber> {
+        let header = &self.header;
+        let value = Expiry::split(header.kind.expires(), &self.value).ok()?.1;
+        header.kind.is_blob().then(|| ValuePointer::decode(value).ok())?.map(|it| it.file)
     }
 
     /// Whether its value leaves the index.

@@ -101,6 +101,7 @@ mod replay;
 mod directories;
 mod recovery;
 mod session;
+mod full_collection;
 mod hot_load;
 mod catalog_load;
 mod build;

@@ -222,14 +222,8 @@ fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<
     }
 }
 
-/// Collects every value file that is sealed now, even if the space goal is met. If the hot store is
-/// not `evacuated`, the disk may have room for that afterwards.
-pub(crate) fn collect_all(engine: &Engine, evacuated: bool) -> Result<()> {
-    collect_while(engine, &|| true)?;
-    if evacuated { Ok(()) } else { evacuate_all(engine).map(drop) }
-}
-
-/// Like [`collect_all`], but only for as long as `wanted` holds.
+/// Collects every value file that is sealed now, even if the space goal is met, but only for as
+/// long as `wanted` holds.
 pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     let before = {
         let mut jobs = engine.jobs.lock();

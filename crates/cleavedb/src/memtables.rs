@@ -56,10 +56,25 @@ pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     rotate_if(engine, |slot| slot.deletes.load(Ordering::Relaxed) >= least)
 }
 
-/// Seals the MemTable for a flush if its blobs are as long as a MemTable may be: blobs that newer
-/// ones have replaced take space until then.
+/// Divisor of a MemTable's length: blobs that a MemTable hides are dead until its flush, and no
+/// others wait for it.
+const HIDDEN_PART: u64 = 8;
+
+/// Seals the MemTable for a flush if its blobs are as long as a MemTable may be, since those that
+/// newer ones have replaced take space until then, or if it hides a part of that in tables.
 pub(crate) fn rotate_blobs(engine: &Engine) {
-    rotate_if(engine, |slot| slot.blob_bytes() >= engine.options.memtable() as u64);
+    let most = engine.options.memtable() as u64;
+    let hidden = |slot: &MemSlot| slot.hidden_blob_bytes.load(Ordering::Relaxed);
+    rotate_if(engine, |slot| slot.blob_bytes() >= most || hidden(slot) >= most / HIDDEN_PART);
+}
+
+/// Notes that a commit hides this many bytes of blobs in tables.
+#[cold]
+pub(crate) fn hides_blobs(engine: &Engine, bytes: u64) {
+    if let (1.., Some(slot)) = (bytes, engine.state.load().memtables.first()) {
+        slot.hidden_blob_bytes.fetch_add(bytes, Ordering::Relaxed);
+        rotate_blobs(engine);
+    }
 }
 
 /// Seals the MemTable for a flush if its values that expire have expired, since they take space in

@@ -97,7 +97,7 @@ fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
 /// A collection of values follows the index as it was when it began: it moves what has expired, and
 /// may publish an entry for it after the last look of the compaction. So the compaction is repeated
 /// if a collection was under way at any time.
-fn compact(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
+pub(crate) fn compact(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     let before = engine.jobs.lock().collections();
     compact_range(engine, bounds, upto)?;
     let ran = engine.jobs.lock().collections().ran_since(before);

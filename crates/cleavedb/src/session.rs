@@ -11,6 +11,7 @@ use std::io;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
@@ -36,7 +37,7 @@ use crate::{dictionaries, log_files, log_retention, value_files};
 const REPLAYED_MAX: u64 = 1 << 20;
 
 /// Length of a new window, in bytes.
-const WINDOW_MIN: usize = 64 << 10;
+pub(crate) const WINDOW_MIN: usize = 64 << 10;
 
 /// The log at the beginning of a session.
 struct Begun {
@@ -73,6 +74,7 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     }
     began?;
     engine.counters.sessions.add(1);
+    engine.jobs.stale_blobs.flushed(&manifest.live().value_files, &[], 0);
     // The last process may have died before the edit that drops them.
     value_files::drop_dead_files(engine, &mut manifest)?;
     log_retention::enforce(engine, &mut manifest).map(drop)
@@ -295,11 +297,14 @@ pub(crate) fn remove_forgotten(engine: &Engine) {
     }
 }
 
-/// Whether a close may leave the log since the last flush to replay, since it is short.
+/// Whether a close may leave the log since the last flush to replay, since it is short and hides no
+/// blob.
 pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
     let append = engine.commit.append();
     let since = append.appender.end().saturating_sub(append.memtable.start);
+    let hidden = append.memtable.hidden_blob_bytes.load(Ordering::Relaxed);
     engine.state.load().waiting() == 0
+        && hidden == 0
         && since <= REPLAYED_MAX.min(engine.options.log_bytes_per_memtable_max() / 4)
 }
 
@@ -349,9 +354,9 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     if !goes {
         make_log_whole(engine)?;
     }
-    let append = engine.commit.append();
+    let mut append = engine.commit.append();
     if !goes {
-        engine.commit.log.give_back(&append.appender)?;
+        engine.commit.log.give_back(&mut append.appender)?;
     }
     let next_log = engine.preallocated_log.lock().take().map(|next_log| next_log.number);
     let mut manifest = engine.manifest.lock();

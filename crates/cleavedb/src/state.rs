@@ -40,6 +40,8 @@ pub(crate) struct MemSlot {
     long_in: AtomicU64,
     /// The files of its blobs, each with the length of the blob.
     blobs: Mutex<BTreeMap<FileNumber, u64>>,
+    /// Bytes of blobs in tables that it hides, about.
+    pub(crate) hidden_blob_bytes: AtomicU64,
     sealed: OnceLock<Sealed>,
     /// The log, set once the content is durable elsewhere.
     flushed: OnceLock<Arc<Log>>,
@@ -89,6 +91,7 @@ impl MemSlot {
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
             blobs: Mutex::default(),
+            hidden_blob_bytes: AtomicU64::new(0),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),
         }

@@ -224,9 +224,9 @@ fn blobs_alive(engine: &Engine, live: &LiveFiles) -> u64 {
     alive.map(|(_, facts)| facts.len.unwrap_or_default().saturating_sub(facts.live)).sum()
 }
 
-/// Whether an entry of a blob is in a table or, until its flush, in a MemTable.
+/// Whether a blob is the value of its key, as far as tables or, until its flush, MemTables know.
 fn is_alive(engine: &Engine, blob: FileNumber, facts: &ValueFileMeta) -> bool {
-    facts.live > 0 || engine.is_blob_held(blob)
+    facts.live > 0 && !facts.is_hidden() || engine.is_blob_held(blob)
 }
 
 fn value_files(engine: &Engine, live: &LiveFiles) -> Vec<ValueFileMetrics> {

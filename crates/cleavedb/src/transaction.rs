@@ -5,6 +5,8 @@
 //! ([`ReadSet`]), and is then one batch. So committed transactions are serializable, in the order
 //! of their commits, and no other write waits for one that is open.
 
+mod renewal;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -30,6 +32,8 @@ use crate::snapshot::ReadPoint;
 use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
+
+use renewal::Renewed;
 
 /// Reads and writes that take effect as one, or not at all.
 ///
@@ -72,6 +76,8 @@ pub struct Transaction {
     /// What takes back each change since the first savepoint.
     undo: Vec<Undo>,
     has_savepoint: bool,
+    /// The one blob that gets another lifetime, if it does nothing else.
+    renewed: Option<Renewed>,
     watch: Watch,
 }
 
@@ -130,6 +136,7 @@ impl Transaction {
             keyspaces: Vec::new(),
             undo: Vec::new(),
             has_savepoint: false,
+            renewed: None,
             watch,
         })
     }
@@ -360,11 +367,17 @@ impl Transaction {
     /// kinds nothing was written. Without writes it succeeds: all that was read is as of one
     /// moment.
     pub fn commit_with(self, durability: Durability) -> Result<()> {
-        if self.writes.is_empty() && self.ranges.is_empty() {
+        if self.writes.is_empty() && self.ranges.is_empty() && self.renewed.is_none() {
             return self.database.open_engine().map(drop);
         }
         let engine = self.database.writable()?;
         let keyspaces = &self.keyspaces;
+        // A cursor that is still held has nothing to add to what is committed.
+        let reads = std::mem::take(&mut *self.reads.lock());
+        let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
+        if let Some(renewed) = &self.renewed {
+            return renewed.commit(engine, durability, terms);
+        }
         let default = &engine.catalog.default;
         let ranges = self.ranges.iter().map(|(begin, end)| (Change::Range(begin, end), default));
         let writes = self.writes.iter().filter_map(|(key, value)| {
@@ -379,9 +392,6 @@ impl Transaction {
             };
             Some((Change::One(op), keyspace.unwrap_or(default)))
         });
-        // A cursor that is still held has nothing to add to what is committed.
-        let reads = std::mem::take(&mut *self.reads.lock());
-        let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
         write::write_changes(engine, ranges.chain(writes), durability, terms)?;
         dictionaries::make_due(engine);
         Ok(())
@@ -444,16 +454,6 @@ impl KeyspaceTransaction<'_> {
     ) -> Result<()> {
         let op = Op::put_until(key.as_ref(), value.as_ref(), time);
         self.transaction.change(self.snapshot.target(), op)
-    }
-
-    /// Stores `value` under `key` at the commit, with this lifetime.
-    pub(crate) fn put_living(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        lifetime: Lifetime,
-    ) -> Result<()> {
-        self.transaction.change(self.snapshot.target(), Op { lifetime, ..Op::put(key, value) })
     }
 
     /// Changes the value of `key` by `operand` at the commit; see [`Transaction::merge`].

@@ -17,7 +17,7 @@ use crate::range::Range;
 use crate::read;
 use crate::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 use crate::time;
-use crate::value_reader::ValueReader;
+use crate::value_reader::{FoundValue, ValueReader};
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
 /// what it sees until the last clone is dropped, or until [`crate::Db::close_now`].
@@ -62,6 +62,11 @@ impl Snapshot {
     /// to live of their own.
     pub(crate) fn target(&self) -> (KeyspaceId, Option<Duration>) {
         (self.keyspace.id, self.keyspace.ttl)
+    }
+
+    /// The keyspace that it is of.
+    pub(crate) fn entry(&self) -> &Arc<CatalogEntry> {
+        &self.keyspace
     }
 
     /// Id of the keyspace that it is of.
@@ -111,6 +116,12 @@ impl Snapshot {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let found = read::contains(&self.engine, self.key(&key), Some(self.at()?));
         self.answer(found)
+    }
+
+    /// The value that `key` had, of which a blob is not read.
+    pub(crate) fn find(&self, key: &[u8]) -> Result<Option<FoundValue>> {
+        let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
+        Ok(self.answer(found)?.map(|(value, _)| value))
     }
 
     /// A reader of the value that `key` had: see [`crate::Keyspace::get_reader`].

@@ -54,7 +54,10 @@ pub(crate) fn write_changes<'a>(
     for (position, (change, keyspace)) in changes.clone().enumerate() {
         match change {
             Change::One(_) => {}
-            Change::Range(begin, end) => ranges.add(position, begin, end, false),
+            // What it deletes of blobs is long, and what is rewritten for that is short.
+            Change::Range(begin, end) => {
+                ranges.add(position, begin, end, engine.jobs.stale_blobs.any());
+            }
             Change::Operand(key, stored) => {
                 engine.merges.operators().check_stored(stored)?;
                 let encoded_key = EncodedKey::new(keyspace.id, key);
@@ -133,6 +136,9 @@ pub(crate) fn write(
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
     engine.counters.operations.add(ops.len() as u64);
+    if engine.jobs.stale_blobs.any() {
+        memtables::hides_blobs(engine, engine.jobs.stale_blobs.hidden_bytes(ops));
+    }
     Ok(())
 }
 

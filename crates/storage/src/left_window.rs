@@ -111,11 +111,20 @@ impl LeftWindow {
     }
 
     /// Copies the bytes at log position `at` to `out`, which is at most as long as the log buffer.
+    /// Where the process has made it shorter meanwhile, `out` gets zeros: the log was in its files
+    /// before.
     pub fn load(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         let position = at % self.len;
         let first = (self.len - position).min(out.len() as u64) as usize;
         let (front, back) = out.split_at_mut(first);
-        read_exact_at(&*self.file, front, HEADER_LEN as u64 + position)?;
-        read_exact_at(&*self.file, back, HEADER_LEN as u64)
+        let read = read_exact_at(&*self.file, front, HEADER_LEN as u64 + position)
+            .and_then(|()| read_exact_at(&*self.file, back, HEADER_LEN as u64));
+        match read {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                out.fill(0);
+                Ok(())
+            }
+            read => read,
+        }
     }
 }

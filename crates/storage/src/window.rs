@@ -4,8 +4,8 @@
 //! death of the process as a write to the page cache would, without a system call. Its first page
 //! names the database and says how far the log had come ([`Watermark`]); behind it lies the log
 //! buffer, whose bytes are addressed modulo its length, so callers use log positions. It starts
-//! short and grows with its use. The log decides what may be overwritten, not the window. See
-//! `docs/format.md`, "Window".
+//! short, grows with its use, and may be cut. The log decides what may be overwritten, not the
+//! window. See `docs/format.md`, "Window".
 
 use std::io;
 use std::ops::Range;
@@ -159,13 +159,23 @@ impl Window {
         file.sync()
     }
 
-    /// Makes the log buffer `len` bytes long, for which it was extended before. This changes the
-    /// place of every position.
+    /// Makes the log buffer `len` bytes long, for which it was extended before if that is longer.
+    /// This changes the place of every position.
     ///
     /// # Safety
     /// No other code uses the window, and none of its bytes is needed any more.
     pub(crate) unsafe fn set_len(&self, len: usize) {
         self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// Gives back the blocks of its file behind the log buffer, which has become shorter.
+    pub(crate) fn cut(&self, storage: &dyn Storage) -> io::Result<()> {
+        if !self.survives {
+            return Ok(());
+        }
+        let name = Name::fixed(FileKind::Window);
+        let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+        file.truncate((HEADER_LEN + self.len()) as u64)
     }
 
     /// Stores how far the log has come, for recovery after the death of the process.

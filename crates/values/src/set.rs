@@ -341,7 +341,7 @@ impl SegmentSet {
         let bytes = self.bytes(pointer)?;
         let end = self.verified(&bytes, pointer, encoded_key, seq)?;
         let len = segment.blob_of(&end, pointer)?;
-        Ok(Some(Blob { segment: segment.clone(), len }))
+        Ok(Some(Blob { segment: segment.clone(), pointer, len }))
     }
 
     /// The blob whose end `bytes` are, which were read at `pointer` and verified, as a record.
@@ -390,6 +390,8 @@ fn verified<'a>(
 #[derive(Clone)]
 pub struct Blob {
     segment: Arc<Segment>,
+    /// What the index has of it.
+    pub pointer: ValuePointer,
     /// Its length, in bytes.
     pub len: u64,
 }

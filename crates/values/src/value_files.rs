@@ -18,7 +18,7 @@ pub struct ValueFileMeta {
     /// Log, segment, group file or blob.
     pub kind: FileKind,
     /// Log position of its first byte; 0 for logs that are not sealed and for other files, but for
-    /// blobs the hash of their tree key.
+    /// blobs the hash of their tree key, until a table has a newer version of the key.
     pub base: u64,
     /// Bytes up to the end of its last record, once the file is complete.
     pub len: Option<u64>,
@@ -296,6 +296,19 @@ impl ValueFiles {
         self.iter().filter(|(_, meta)| meta.kind == FileKind::Blob)
     }
 
+    /// Blobs that entries in tables own although a newer version of their key hides them, with
+    /// their lengths: dead, unless a snapshot sees them.
+    pub fn hidden_blobs(&self) -> impl Iterator<Item = (FileNumber, u64)> {
+        let hidden = self.blobs().filter(|(_, meta)| meta.is_hidden());
+        hidden.filter_map(|(number, meta)| Some((number, meta.len?)))
+    }
+
+    /// The edit by which a blob becomes a hidden one; none if it is, or is not there any more.
+    pub fn hide(&self, number: FileNumber) -> Option<ValueFileEdit> {
+        let meta = self.get(number).filter(|meta| meta.kind == FileKind::Blob)?;
+        (!meta.is_hidden()).then_some(ValueFileEdit::Seal(number, 0, meta.len?))
+    }
+
     /// Bytes of blobs.
     pub fn blob_bytes(&self) -> u64 {
         self.blobs().filter_map(|(_, meta)| meta.len).sum()
@@ -346,6 +359,11 @@ impl ValueFiles {
 impl ValueFileMeta {
     fn is_log(&self) -> bool {
         self.kind == FileKind::Log
+    }
+
+    /// Whether it is a blob that a newer version of its key hides.
+    pub fn is_hidden(&self) -> bool {
+        self.kind == FileKind::Blob && self.base == 0 && self.live > 0
     }
 
     /// Whether the file is dropped as a whole; of group files extents are.

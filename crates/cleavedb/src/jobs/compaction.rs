@@ -10,6 +10,7 @@ use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_short};
 use cleavedb_index::compaction::pieces::pick_piece;
+use cleavedb_index::compaction::range::RangeStep;
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::quota::Plan;
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
@@ -235,30 +236,20 @@ impl<'e> Job<'e> for Compact<'e> {
 /// it. Returns whether there was one.
 pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     let is_full = reserve::is_full(engine);
-    let (mut lacks_room, mut for_blobs) = (false, false);
+    let mut lacks_room = false;
     let options = sizes::compaction_options(engine);
-    let live = || engine.manifest.lock().live().clone();
-    let blobs_are_due = engine.jobs.stale_blobs.are_due(live, &engine.options);
     let compacted = compact(engine, Begin::Open, &options, |version, constraints| {
-        let picked = pick(version, &options, constraints).or_else(|| {
-            for_blobs = blobs_are_due;
-            let pick = || engine.jobs.stale_blobs.pick(version, &options, constraints);
-            blobs_are_due.then(pick).flatten()
-        })?;
+        let picked = pick(version, &options, constraints)?;
         let room = room_to_compact(engine);
         if picked.bytes_written_max() <= room {
             return Some(picked);
-        }
-        // What is done only to let blobs go is no reason to call the disk full.
-        if for_blobs {
-            return None;
         }
         let piece = pick_piece(version, &options, constraints, room);
         lacks_room = piece.is_none();
         piece
     });
-    if let (Ok(Some(tables)), true) = (&compacted, for_blobs) {
-        engine.jobs.stale_blobs.written(tables);
+    if matches!(compacted, Ok(None)) && compact_for_blobs(engine, Begin::Open, u64::MAX)? {
+        return Ok(true);
     }
     if matches!(compacted, Ok(None)) {
         // The end of a snapshot may have made one needless.
@@ -275,13 +266,53 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     lacks.map(|()| false)
 }
 
+/// Compacts the key of a hidden blob, if such blobs take more space than is tolerated, and if it
+/// writes at most `most` bytes. Returns whether it did.
+fn compact_for_blobs(engine: &Engine, begin: Begin, most: u64) -> Result<bool> {
+    let (options, blobs) = (sizes::compaction_options(engine), &engine.jobs.stale_blobs);
+    let choose = || {
+        let live = engine.manifest.lock().live().clone();
+        let seen_by_all = || ReadPoints::of_compaction(engine).seen_by_all();
+        blobs.are_due(&live, &engine.options)
+            && blobs.choose(&live, &engine.state.load().segments, seen_by_all())
+    };
+    while choose() {
+        let mut is_done = false;
+        let pick = |version: &Version, constraints: &Constraints| {
+            match blobs.pick(version, &options, constraints) {
+                // What is done only to let blobs go is no reason to call the disk full.
+                RangeStep::Compact(picked) => {
+                    let bytes = picked.bytes_written_max();
+                    (bytes <= room_to_compact(engine).min(most)).then_some(picked)
+                }
+                RangeStep::Waits => None,
+                RangeStep::Damaged(_) | RangeStep::Done => {
+                    is_done = true;
+                    None
+                }
+            }
+        };
+        let written = compact(engine, begin, &options, pick)?;
+        if let Some(tables) = &written {
+            blobs.written(tables);
+        }
+        if !is_done {
+            return Ok(written.is_some());
+        }
+    }
+    Ok(false)
+}
+
 /// At a close, does one compaction that is due and short, if there is one.
 pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
     let options = sizes::compaction_options(engine);
     let short = |version: &Version, constraints: &Constraints| {
         pick_short(version, &options, constraints, SHORT)
     };
-    compact(engine, Begin::AtClose, &options, short).map(|_| ())
+    if compact(engine, Begin::AtClose, &options, short)?.is_none() {
+        compact_for_blobs(engine, Begin::AtClose, SHORT)?;
+    }
+    Ok(())
 }
 
 /// Runs the compaction that `choose` picks, if it may begin. Returns the tables that it wrote.

@@ -50,8 +50,8 @@ struct LiveAdded {
     bytes: BTreeMap<FileNumber, u64>,
     /// Estimate of the records in older tables that newer ones replace.
     overwritten: Overwritten,
-    /// Keys of which older tables have a blob, with its length.
-    stale_blobs: Vec<(Vec<u8>, u64)>,
+    /// Blobs of older tables that it hides.
+    hidden_blobs: Vec<FileNumber>,
 }
 
 /// What a flush has written.
@@ -156,6 +156,8 @@ impl<'e> Job<'e> for Flush<'e> {
             .iter()
             .map(|(file, bytes)| ValueFileEdit::LiveAdded(*file, *bytes))
             .collect();
+        let hidden = added.hidden_blobs.iter();
+        edit.value_files.extend(hidden.filter_map(|blob| live.value_files.hide(*blob)));
         edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
         let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
@@ -171,7 +173,8 @@ impl<'e> Job<'e> for Flush<'e> {
         hot.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
-        engine.jobs.stale_blobs.add(added.stale_blobs, sealed.last_seq);
+        let value_files = &manifest.live().value_files;
+        engine.jobs.stale_blobs.flushed(value_files, &added.hidden_blobs, sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
         engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
@@ -263,7 +266,7 @@ impl Flush<'_> {
     ) -> Result<LiveAdded> {
         let mut added = LiveAdded::default();
         let version = self.engine.state.load().version.clone();
-        let blobs = BlobKeys::of(self.engine.manifest.lock().live());
+        let blobs = BlobKeys::of(&self.engine.manifest.lock().live().value_files);
         // If the tables own no records, this flush can make none of their records dead.
         let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
         if grouped.has_hot_entries() {
@@ -287,8 +290,7 @@ impl Flush<'_> {
                 keys += 1;
                 // An operand leaves older versions alive.
                 let replaces = entry.kind != EntryKind::Operand;
-                let stale = blobs.find(entry.key).filter(|_| replaces);
-                added.stale_blobs.extend(stale.map(|len| (entry.key.to_vec(), len)));
+                added.hidden_blobs.extend(blobs.hidden_by_entry(&entry));
                 // A filter that cannot be read makes the estimate worse; the flush goes on. The
                 // tables own no older record of a hot key.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));

@@ -193,6 +193,58 @@ fn the_file_of_a_blob_goes_with_what_sees_it() {
     }
 }
 
+/// Another expiry of a blob is another entry for the same file: no byte of it is read or written.
+#[test]
+fn a_blob_with_another_expiry_stays_where_it_is() {
+    let ttl = Duration::from_secs(10);
+    for setup in designs() {
+        for flushed in [false, true] {
+            let sim = Sim::new();
+            let mut db = open(&sim, &setup.options);
+            let blob = value(1, 20 * PIECE);
+            db.put_reader("key", &blob[..]).unwrap();
+            if flushed {
+                db.flush().unwrap();
+            }
+            let (files, before) = (blobs(&sim), db.metrics());
+            let snapshot = db.snapshot();
+            assert!(db.set_ttl("key", ttl).unwrap() && !db.set_ttl("none", ttl).unwrap());
+            let written = db.metrics().log_written - before.log_written;
+            let what = format!("{setup}, flushed {flushed}");
+            assert!(written < PIECE as u64 && blobs(&sim) == files, "{what}: {written}");
+            assert_eq!(db.metrics().blob_written, before.blob_written, "{what}");
+            assert_eq!(snapshot.get_reader("key").unwrap().unwrap().expires(), None);
+            drop(snapshot);
+            for _ in 0..2 {
+                let reader = db.get_reader("key").unwrap().unwrap();
+                assert!(reader.expires().is_some() && reader.len() == blob.len() as u64);
+                drop(reader);
+                assert!(db.get_range("key", 5, 9).unwrap().unwrap() == blob[5..14], "{what}");
+                db.compact().unwrap();
+                assert_eq!((blobs(&sim), db.verify().unwrap().problems.len()), (files.clone(), 0));
+                db.close().unwrap();
+                db = open(&sim, &setup.options);
+            }
+            // The entry that does not expire outlives the one that does.
+            assert!(db.set_expiry("key", None).unwrap());
+            setup.clock.advance(2 * ttl);
+            db.compact().unwrap();
+            assert!(db.get("key").unwrap().unwrap() == blob, "{what}");
+            assert!(db.set_ttl("key", ttl).unwrap());
+            setup.clock.advance(2 * ttl);
+            assert!(db.get("key").unwrap().is_none() && !db.set_expiry("key", None).unwrap());
+            db.compact().unwrap();
+            assert_eq!((blobs(&sim), db.verify().unwrap().problems.len()), (vec![], 0), "{what}");
+            // A time that is over is a delete.
+            db.put_reader("key", &blob[..]).unwrap();
+            assert!(db.set_expiry("key", Some(std::time::UNIX_EPOCH)).unwrap());
+            assert_eq!(db.get("key").unwrap(), None, "{what}");
+            db.compact().unwrap();
+            assert_eq!(blobs(&sim), [], "{what}");
+        }
+    }
+}
+
 /// Blobs that replace each other do not wait for a MemTable that small records would never fill.
 #[test]
 fn replaced_blobs_take_bounded_space() {

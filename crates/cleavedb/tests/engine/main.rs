@@ -14,6 +14,7 @@ mod corruption;
 mod crash;
 mod create;
 mod cursor;
+mod dead_space;
 mod destroy;
 mod dump;
 mod exhaustive;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use cleavedb::{MinSeparated, Preset};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -51,12 +50,6 @@ pub(super) fn run(
     let db = store::open_existing(global, console)?;
     let ranged = dropped || args.are_given() || within.keyspace.is_some();
     let range = bounds(args, console.hex())?;
-    if db.options().min_separated == MinSeparated::Never && !ranged {
-        let preset: Preset = db.options().preset;
-        console.note(&format!(
-            "the preset {preset} keeps all but long values in tables: use `compact`"
-        ));
-    }
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "collect", None);
     let describe = |db: &cleavedb::Db| {

@@ -9,8 +9,8 @@
 //! * *A block that is shared*: a copy by reflink, also one made by another program while the file
 //!   is mapped, shares its blocks, and the next store needs a new one. So files are not mapped on a
 //!   file system that can share blocks ([`shares_blocks`]).
-//! * *A file that became shorter*: the database lock excludes other engines, and ours never cuts a
-//!   mapped window.
+//! * *A file that became shorter*: the database lock excludes other engines, and ours cuts a mapped
+//!   window only behind the log buffer, after it has made that shorter.
 //! * *A failed write-back*: the kernel keeps the page and reports the error to `sync`, which is
 //!   never called on a window: its bytes count as durable only once the log was written and synced.
 //!

@@ -63,12 +63,12 @@ impl LogBuffer {
         self.window.get().expect("a log is begun before it is written")
     }
 
-    /// Sets the length of the window, which was extended before. No range may be reserved
-    /// meanwhile.
+    /// Sets the length of the window, which was extended before if it grows. No range may be
+    /// reserved meanwhile.
     pub(super) fn set_len(&self, len: usize) {
         let drained_upto = self.drained_upto.write();
         let drained = *drained_upto == self.written_upto() || planted(Bug::GrowsUndrained);
-        assert!(drained, "the window must be drained before it grows");
+        assert!(drained, "the window must be drained before its length changes");
         // SAFETY: readers stay above the floor, which is held, and below `written_upto`: there are
         // none. The caller excludes slots.
         unsafe { self.window().set_len(len) };

@@ -56,6 +56,17 @@ pub struct PreallocatedLog {
     pub allocated: u64,
 }
 
+impl PreallocatedLog {
+    /// Frees the disk space that is reserved for it: it gets some as it is written.
+    pub fn give_back(&mut self) -> Result<()> {
+        let name = Name::numbered(FileKind::Log, self.number);
+        let cut = self.file.truncate(0);
+        cut.map_err(|e| Error::io("cut the next log file", e).with("file", name))?;
+        self.allocated = 0;
+        Ok(())
+    }
+}
+
 /// The file in which a log begins.
 pub enum First {
     /// A new one.
@@ -182,10 +193,12 @@ pub struct Log {
     writes_back_on_pressure: AtomicBool,
     /// Where the log began with a window of the current length.
     first: AtomicU64,
-    /// Length of the window before it last grew: log from then lies in that part of it.
+    /// Length of the part of the window that may have log from before it had this length.
     outgrown: AtomicU64,
     /// Bytes of the window from there on that are certainly backed by memory.
     touched: AtomicU64,
+    /// Held while the window is touched, and while it gets shorter.
+    touching: Mutex<()>,
     /// Ranges that need not be drained.
     needless: Mutex<ReleasedRanges>,
     /// The sleep of the drain thread.
@@ -214,6 +227,7 @@ impl Log {
             first: AtomicU64::new(position),
             outgrown: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            touching: Mutex::default(),
             needless: Mutex::new(ReleasedRanges::up_to(position)),
             rest: Rest::default(),
             failed: AtomicBool::new(false),
@@ -349,11 +363,13 @@ impl Log {
         file
     }
 
-    /// At close, frees the disk space that is reserved beyond the end of the file in use.
-    pub fn give_back(&self, appender: &Appender) -> Result<()> {
+    /// Frees the disk space that is reserved beyond the end of the file in use.
+    pub fn give_back(&self, appender: &mut Appender) -> Result<()> {
         let file = appender.file();
-        let cut = file.file.len().and_then(|len| file.file.truncate(len));
-        cut.map_err(|e| Error::io("cut the log", e).with("file", file.name()))
+        let cut = file.file.len().and_then(|len| file.file.truncate(len).map(|()| len));
+        let cut = cut.map_err(|e| Error::io("cut the log", e).with("file", file.name()));
+        appender.allocated = cut?;
+        Ok(())
     }
 
     /// Ends the current file and continues in `spare`.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
-use cleavedb_base::{KeyspaceId, Result, ValuePointer};
+use cleavedb_base::{EncodedKey, KeyspaceId, Result, ValuePointer};
 
 use super::{Segment, SegmentWriter};
 use crate::api::File;
@@ -110,6 +110,26 @@ impl Segment {
         let len = blob_len(pointer).filter(|len| stated == Some(*len));
         len.filter(|_| end.header.kind == RecordKind::BlobEnd)
             .ok_or_else(|| self.damaged(pointer.offset, "the end of a blob does not fit its place"))
+    }
+
+    /// The tree key of the blob whose file ends at `file_len`: it stands in the last record.
+    pub fn blob_key(&self, file_len: u64) -> Result<EncodedKey> {
+        // A key is longer than a piece may be, so the last pieces are walked through.
+        let pieces = (file_len.saturating_sub(BEGIN) / RECORD).saturating_sub(2);
+        let mut offset = end_of(pieces * BLOB_PIECE as u64);
+        let mut bytes = vec![0; file_len.saturating_sub(offset) as usize];
+        self.read(offset, &mut bytes)?;
+        let mut rest = &bytes[..];
+        loop {
+            let record = Record::parse(rest, self.identity(), offset);
+            let record = record.map_err(|e| self.damaged(offset, e.message()))?;
+            let header = &record.header;
+            if header.kind == RecordKind::BlobEnd {
+                return Ok(EncodedKey::new(header.keyspace, record.key));
+            }
+            rest = &rest[header.record_len()..];
+            offset += header.record_len() as u64;
+        }
     }
 
     /// Passes the bytes of a `range` of the blob of `len` bytes to `visit`, piece by piece; each

@@ -7,6 +7,7 @@ use cleavedb_base::Result;
 use super::Keyspace;
 use crate::batch::Op;
 use crate::time::Lifetime;
+use crate::value_reader::FoundValue;
 
 /// Values with a time to live.
 ///
@@ -57,13 +58,13 @@ impl Keyspace {
     }
 
     /// Gives the value of `key` another time to live, from now on. Returns whether the key is
-    /// there. The value is written anew.
+    /// there. The value is written anew, but a blob stays where it is.
     pub fn set_ttl(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
         self.put_again(key.as_ref(), Lifetime::For(ttl))
     }
 
     /// Gives the value of `key` another expiry, or none, so that it stays. Returns whether the key
-    /// is there. The value is written anew.
+    /// is there. The value is written anew, but a blob stays where it is.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -82,8 +83,11 @@ impl Keyspace {
 
     fn put_again(&self, key: &[u8], lifetime: Lifetime) -> Result<bool> {
         self.transact_here(|transaction| {
-            let Some(value) = transaction.get(key)? else { return Ok(false) };
-            transaction.put_living(key, &value, lifetime)?;
+            match transaction.find(key)? {
+                None => return Ok(false),
+                Some(FoundValue::Whole(value)) => transaction.put_living(key, &value, lifetime)?,
+                Some(FoundValue::Blob(blob)) => transaction.renew(key, blob, lifetime),
+            }
             Ok(true)
         })
     }

@@ -1,4 +1,5 @@
-//! Wiping the window: no byte of the log that went to its files, or was released, stays there.
+//! Wiping the window, and making it shorter: no byte of the log that went to its files, or was
+//! released, stays there.
 //!
 //! The log overwrites the window as it goes round, so bytes of it stay for as long as it takes to
 //! fill the window. A caller that wants deleted data to leave the disk cannot wait for that.
@@ -22,6 +23,30 @@ impl Log {
         let wiped = self.buffer.window().wipe(storage, &parts);
         wiped.map_err(|e| Error::io("overwrite the log window", e).with("file", "window"))?;
         self.outgrown.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes the window `len` bytes long, which is shorter than it was, after the log was padded
+    /// and drained, and gives the rest of its file back. If that fails, it stays as it is.
+    pub fn shrink_window(
+        &self,
+        storage: &dyn Storage,
+        appender: &Appender,
+        len: usize,
+    ) -> Result<()> {
+        // See `extend_window`.
+        drop(self.undrained.lock());
+        let _not_touched = self.touching.lock();
+        let before = self.buffer.window().len();
+        // In this order: the part that is cut is not used any more.
+        self.buffer.set_len(len);
+        if let Err(e) = self.buffer.window().cut(storage) {
+            self.buffer.set_len(before);
+            return Err(Error::io("make the log window shorter", e).with("file", "window"));
+        }
+        self.outgrown.store(len as u64, Ordering::Relaxed);
+        self.touched.store(0, Ordering::Relaxed);
+        self.first.store(appender.next, Ordering::Relaxed);
         Ok(())
     }
 

@@ -32,7 +32,7 @@ pub(crate) use log::LogPolicy;
 pub(crate) use memory::MemTableLimits;
 pub use presets::Preset;
 
-use memory::MEMORY;
+use memory::default_memory;
 
 /// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,7 +122,8 @@ pub struct Options {
     /// indexes of tables, buffers of jobs, keys of a collection. Memory that a caller holds,
     /// including returned values, does not count. Sizes that are not set are derived from it
     /// (`crates/cleavedb/src/options/memory.rs`); those that are set may take three quarters of it
-    /// together. Default: 768 MiB, from which the defaults below follow; at least 48 MiB.
+    /// together. Default: 768 MiB, from which the defaults below follow, or a third of the machine's
+    /// memory or of its control group's, if that is less; at least 48 MiB.
     pub memory_bytes: usize,
     /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
     /// flushes and compactions would hold it whole in memory. It stays in the log, or goes to its
@@ -298,7 +299,7 @@ impl Options {
             error_if_exists: false,
             durability: Durability::Sync,
             min_separated: row.min_separated,
-            memory_bytes: MEMORY,
+            memory_bytes: default_memory(),
             long_value_bytes: None,
             blob_bytes: 4 << 20,
             memtable_bytes: None,

@@ -13,6 +13,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::aligned::AlignedBuf;
 use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::mapped::{MappedVec, mapped_vec};
 use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{BlockBuilder, RESTART_INTERVAL};
@@ -45,7 +46,7 @@ pub struct TableBuilder {
     index: BlockBuilder,
     /// The finished data block that is not in the index yet: its separator needs the next key.
     unindexed: Option<BlockHandle>,
-    hashes: Vec<u64>,
+    hashes: MappedVec<u64>,
     last_key: Vec<u8>,
     last_seq: SeqNo,
     buffer: AlignedBuf,
@@ -72,7 +73,7 @@ impl TableBuilder {
             block: BlockBuilder::new(RESTART_INTERVAL),
             index: BlockBuilder::new(RESTART_INTERVAL),
             unindexed: None,
-            hashes: Vec::new(),
+            hashes: mapped_vec(),
             last_key: Vec::new(),
             last_seq: 0,
             buffer: AlignedBuf::with_capacity(WRITE_BYTES + options.block_bytes),

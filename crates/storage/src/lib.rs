@@ -8,8 +8,10 @@
 //! above it.
 
 pub mod process;
+pub mod machine;
 pub mod prefetch;
 pub mod pages;
+pub mod mapped;
 pub mod name;
 pub mod class;
 mod window_header;

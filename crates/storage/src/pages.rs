@@ -15,7 +15,7 @@ use cleavedb_base::sync::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Length from which a piece is a mapping of its own, in bytes.
-const MAPPED_MIN: usize = 1 << 20;
+pub(crate) const MAPPED_MIN: usize = 128 << 10;
 
 /// Length from which huge pages are asked for, in bytes: one huge page.
 pub const HUGE_MIN: usize = 2 << 20;
@@ -41,7 +41,18 @@ impl Pages {
     }
 
     fn made_of(len: usize, pages: Advice) -> Self {
-        let start = if len < MAPPED_MIN { allocate(len) } else { map(len, pages) };
+        if len < MAPPED_MIN {
+            return Self { start: allocate(len), len };
+        }
+        let start = map(len);
+        if start.is_null() {
+            handle_alloc_error(layout(len));
+        }
+        if len >= HUGE_MIN {
+            // SAFETY: the range is a mapping of our own; the advice changes no byte, and a refusal
+            // only costs speed or memory.
+            let _ = unsafe { madvise(start.cast(), len, pages) };
+        }
         Self { start, len }
     }
 
@@ -68,8 +79,7 @@ impl Drop for Pages {
         }
         // SAFETY: the range is the mapping that `map` made; its owner is gone, so there are no
         // references to its bytes.
-        let unmapped = unsafe { munmap(self.start.cast(), self.len) };
-        debug_assert!(unmapped.is_ok(), "munmap of an own mapping failed: {unmapped:?}");
+        unsafe { unmap(self.start, self.len) };
     }
 }
 
@@ -87,17 +97,22 @@ fn allocate(len: usize) -> *mut u8 {
     start
 }
 
-fn map(len: usize, pages: Advice) -> *mut u8 {
+/// A new mapping of `len` zeroed bytes; null if there is no memory.
+pub(crate) fn map(len: usize) -> *mut u8 {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh private mapping at an address of the kernel's choice aliases no Rust object.
     let mapped = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
-    let Ok(start) = mapped else { handle_alloc_error(layout(len)) };
-    if len >= HUGE_MIN {
-        // SAFETY: the range is a mapping of our own; the advice changes no byte, and a refusal only
-        // costs speed or memory.
-        let _ = unsafe { madvise(start, len, pages) };
-    }
-    start.cast()
+    mapped.map_or(ptr::null_mut(), |start| start.cast())
+}
+
+/// Returns a mapping to the system.
+///
+/// # Safety
+/// `start` and `len` are those of a whole mapping by [`map`], to which no reference is left.
+pub(crate) unsafe fn unmap(start: *mut u8, len: usize) {
+    // SAFETY: the contract of this function.
+    let unmapped = unsafe { munmap(start.cast(), len) };
+    debug_assert!(unmapped.is_ok(), "munmap of an own mapping failed: {unmapped:?}");
 }
 
 /// Bytes in such memory with one owner, used as a buffer to read into.

@@ -4,12 +4,17 @@
 //! memory. A record cache is taken off first. Of the rest MemTables, window and cache take at most
 //! three quarters; what they leave is for jobs, whose needs follow from the lengths of their files.
 
+use std::sync::LazyLock;
+
 use cleavedb_hot::HotStore;
+use cleavedb_storage::machine;
 
 use super::Options;
 
-/// Default memory of a database, in bytes.
-pub(super) const MEMORY: usize = 768 << 20;
+/// Most memory of a database by default, in bytes, and its part of what the process may use, as a
+/// divisor.
+const MEMORY: usize = 768 << 20;
+const MEMORY_OF_MACHINE: u64 = 3;
 
 /// Least memory of a database, in bytes: below, buffers of jobs alone exceed their part.
 pub(super) const MEMORY_MIN: usize = 48 << 20;
@@ -40,6 +45,19 @@ const WINDOW_MAX: usize = 1 << 30;
 
 /// Values of this length, in bytes, may be made of operands where shorter ones are separated.
 const MERGED_VALUE: usize = 1024;
+
+/// Default memory of a database, in bytes. The machine is looked at once: the same options mean the
+/// same in a whole process.
+pub(super) fn default_memory() -> usize {
+    static DEFAULT: LazyLock<usize> = LazyLock::new(|| part_of(machine::memory()));
+    *DEFAULT
+}
+
+/// The memory of a database by default where the process may use `memory` bytes, if that is known.
+fn part_of(memory: Option<u64>) -> usize {
+    let part = memory.map_or(MEMORY as u64, |memory| memory / MEMORY_OF_MACHINE);
+    (part as usize).clamp(MEMORY_MIN, MEMORY)
+}
 
 /// What a MemTable may take until it is full, in bytes.
 pub(crate) struct MemTableLimits {
@@ -168,6 +186,12 @@ mod tests {
         assert_eq!(sizes(Preset::Lsm), [24, 64, 4, 64]);
         assert_eq!(sizes(Preset::WiscKey), [64, 64, 16, 64]);
         assert_eq!(sizes(Preset::KtStore), [64, 64, 200, 64]);
+    }
+
+    #[test]
+    fn a_small_machine_gives_a_third_of_its_memory() {
+        let mib = |memory: Option<u64>| super::part_of(memory.map(|mib| mib << 20)) >> 20;
+        assert_eq!([None, Some(64_000), Some(512), Some(100)].map(mib), [768, 768, 170, 48]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 
+use cleavedb_storage::mapped::{Mapped, MappedVec, mapped_vec};
 use cleavedb_storage::prefetch::prefetch;
 
 use super::{MemTable, NODE_LEN, Node};
@@ -111,7 +112,7 @@ pub(super) fn nodes(newest: *const Node, end: *const Node) -> impl Iterator<Item
 }
 
 /// One sorted run.
-pub(super) type SortedRun = Arc<Vec<NodeRef>>;
+pub(super) type SortedRun = Arc<MappedVec<NodeRef>>;
 
 /// The sorted runs of a MemTable, largest first, each at least twice as long as the next.
 #[derive(Default)]
@@ -142,12 +143,13 @@ impl SortedRuns {
         while self.runs.len() > 1 {
             self.merge_last_two();
         }
-        self.runs.first().cloned().unwrap_or_default()
+        self.runs.first().cloned().unwrap_or_else(|| Arc::new(mapped_vec()))
     }
 
-    fn collect_fresh(&mut self, newest: *const Node) -> Vec<NodeRef> {
+    fn collect_fresh(&mut self, newest: *const Node) -> MappedVec<NodeRef> {
         let known = self.upto.map_or(std::ptr::null(), |node| node.0);
-        let fresh: Vec<NodeRef> = nodes(newest, known).collect();
+        let mut fresh = mapped_vec();
+        fresh.extend(nodes(newest, known));
         if let Some(first) = fresh.first() {
             self.upto = Some(*first);
         }
@@ -163,12 +165,14 @@ impl SortedRuns {
 
 /// Sorts nodes into index order. Comparing eight key bytes at a time, taken behind the prefix that
 /// all keys share, saves most of the cache misses of comparing the keys themselves.
-fn sort(nodes: Vec<NodeRef>) -> Vec<NodeRef> {
+fn sort(mut nodes: MappedVec<NodeRef>) -> MappedVec<NodeRef> {
     let shared = shared_prefix(&nodes);
-    let mut tagged: Vec<(u64, NodeRef)> =
-        nodes.into_iter().map(|node| (key_word(node.key(), shared), node)).collect();
+    let mut tagged: MappedVec<(u64, NodeRef)> = mapped_vec();
+    tagged.extend(nodes.iter().map(|node| (key_word(node.key(), shared), *node)));
     tagged.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.compare(b.1.key(), b.1.seq())));
-    tagged.into_iter().map(|(_, node)| node).collect()
+    nodes.clear();
+    nodes.extend(tagged.iter().map(|(_, node)| *node));
+    nodes
 }
 
 fn shared_prefix(nodes: &[NodeRef]) -> usize {
@@ -191,8 +195,8 @@ fn key_word(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
-fn merge(a: &[NodeRef], b: &[NodeRef]) -> Vec<NodeRef> {
-    let mut out = Vec::with_capacity(a.len() + b.len());
+fn merge(a: &[NodeRef], b: &[NodeRef]) -> MappedVec<NodeRef> {
+    let mut out = MappedVec::with_capacity_in(a.len() + b.len(), Mapped);
     let (mut a, mut b) = (a, b);
     while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b) {
         if x.compare(y.key(), y.seq()) == Order::Less {

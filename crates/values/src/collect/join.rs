@@ -2,6 +2,7 @@
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Result};
+use cleavedb_storage::mapped::{MappedVec, mapped_vec};
 
 use super::output::RunEntry;
 use super::record::{Content, ScannedRecord, Visible};
@@ -31,12 +32,12 @@ pub(super) fn join<'f, 'a>(
     found: &'f mut [ScannedRecord<'a>],
     index: &dyn Liveness,
     stays: &dyn Fn(&ScannedRecord<'a>) -> bool,
-    run: &mut Vec<RunEntry<'a>>,
+    run: &mut MappedVec<RunEntry<'a>>,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<Survivor<'f, 'a>>> {
+) -> Result<MappedVec<Survivor<'f, 'a>>> {
     found.sort_unstable_by(|a, b| a.key().cmp(b.key()).then(b.seq.cmp(&a.seq)));
     let found: &'f [ScannedRecord<'a>] = found;
-    let mut survivors = Vec::new();
+    let mut survivors = mapped_vec();
     let (mut visible, mut living) = (Vec::new(), Vec::new());
     for (i, records) in found.chunk_by(|a, b| a.key() == b.key()).enumerate() {
         if i.is_multiple_of(FOUND_CHECKED) {
@@ -133,7 +134,8 @@ mod tests {
     use cleavedb_base::record::{Header, Record, RecordKind};
     use cleavedb_base::{FileNumber, KeyspaceId, ValuePointer};
 
-    use super::super::record::Arena;
+    use cleavedb_storage::mapped::Arena;
+
     use super::*;
 
     /// Every record of a value or an operand is visible.
@@ -164,7 +166,7 @@ mod tests {
         let mut found =
             [(RecordKind::Operand, 7), (RecordKind::Separated, 8), (RecordKind::Operand, 9)]
                 .map(|(kind, seq)| record(kind, seq));
-        let mut run = Vec::new();
+        let mut run = mapped_vec();
         let survivors = join(&mut found, &All, &|_| false, &mut run, &|| false).unwrap();
         let moved: Vec<_> = survivors.iter().map(|it| it.record.seq).collect();
         assert_eq!(moved, [9, 8], "the older operand says nothing about what lives");

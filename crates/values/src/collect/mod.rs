@@ -31,6 +31,7 @@ use std::time::Instant;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result, ValuePointer};
+use cleavedb_storage::mapped::{Arena, MappedVec, mapped_vec};
 use cleavedb_storage::segment::is_far;
 
 use crate::groups::sizing::GroupSizes;
@@ -38,7 +39,7 @@ use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Locati
 use crate::partition::GroupId;
 use join::join;
 use output::{CollectedGroup, CollectionOutput, RunEntry, in_index_order, repoint};
-use record::{Arena, ScannedRecord, Visible};
+use record::{ScannedRecord, Visible};
 use route::{GroupContext, Routed, Target};
 use sinks::Sinks;
 pub use source::SealedFile;
@@ -65,7 +66,7 @@ pub struct Collector<'w, 'a> {
     cancelled: &'w dyn Fn() -> bool,
     arena: &'a Arena,
     output: CollectionOutput,
-    run: Vec<RunEntry<'a>>,
+    run: MappedVec<RunEntry<'a>>,
 }
 
 impl<'w, 'a> Collector<'w, 'a> {
@@ -88,7 +89,7 @@ impl<'w, 'a> Collector<'w, 'a> {
             cancelled,
             arena,
             output: CollectionOutput::default(),
-            run: Vec::new(),
+            run: mapped_vec(),
         }
     }
 
@@ -100,10 +101,9 @@ impl<'w, 'a> Collector<'w, 'a> {
         let run = &mut self.run;
         let survivors = join(&mut found, self.liveness, &|_| false, run, self.cancelled)?;
         self.output.liveness_time += begin.elapsed();
-        let routed = survivors.into_iter();
-        let routed =
-            routed.map(|it| Routed { record: it.record, entry: it.entry, to: Target::Segment });
-        let mut routed: Vec<Routed<'_, '_>> = routed.collect();
+        let mut routed = mapped_vec();
+        let to = Target::Segment;
+        routed.extend(survivors.iter().map(|it| Routed { record: it.record, entry: it.entry, to }));
         in_order_of_places(&mut routed);
         self.relocate(GroupId(0), &routed, &mut sources)
     }
@@ -128,27 +128,25 @@ impl<'w, 'a> Collector<'w, 'a> {
         };
         let begin = Instant::now();
         let (table, sizes) = self.groups;
-        let (mut no_run, writes_run) = (Vec::new(), table.relocation().writes_run());
+        let (mut no_run, writes_run) = (mapped_vec(), table.relocation().writes_run());
         let run = if writes_run { &mut self.run } else { &mut no_run };
         let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.output.liveness_time += begin.elapsed();
         let home = GroupContext { group, table, sizes };
         let route = home.route(self.liveness);
-        let mut routed: Vec<Routed<'_, '_>> = survivors
-            .into_iter()
-            .map(|it| Routed {
-                record: it.record,
-                entry: it.entry.filter(|_| writes_run),
-                to: route(&it),
-            })
-            .collect();
+        let mut routed = mapped_vec();
+        routed.extend(survivors.iter().map(|it| Routed {
+            record: it.record,
+            entry: it.entry.filter(|_| writes_run),
+            to: route(it),
+        }));
         if !table.partition().keeps_order() {
             in_order_of_places(&mut routed);
         }
         prefetch_records(&routed, &mut sources)?;
         let bounds = if others.is_empty() { home.bounds(&routed) } else { Vec::new() };
-        let mut parts: Vec<Vec<Routed<'_, '_>>> = Vec::new();
-        parts.resize_with(bounds.len() + 1, Vec::new);
+        let mut parts: Vec<MappedVec<Routed<'_, '_>>> = Vec::new();
+        parts.resize_with(bounds.len() + 1, mapped_vec);
         for survivor in routed {
             parts[home.part(survivor.record, &bounds)].push(survivor);
         }
@@ -165,8 +163,8 @@ impl<'w, 'a> Collector<'w, 'a> {
     }
 
     /// Reads all of `sources`.
-    fn scan(&mut self, sources: &mut [Box<dyn Source>]) -> Result<Vec<ScannedRecord<'a>>> {
-        let mut found = Vec::new();
+    fn scan(&mut self, sources: &mut [Box<dyn Source>]) -> Result<MappedVec<ScannedRecord<'a>>> {
+        let mut found = mapped_vec();
         for source in sources {
             check_cancelled(self.cancelled)?;
             self.output.bytes_read += source.scan(&mut |record, pointer| {
@@ -207,7 +205,7 @@ impl<'w, 'a> Collector<'w, 'a> {
     }
 
     /// Ends and syncs the written files. Returns them and the run of new pointers, in index order.
-    pub fn finish(self) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+    pub fn finish(self) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
         let Self { mut output, mut run, sinks, .. } = self;
         in_index_order(&mut run);
         output.written = sinks.extents.finish()?;
@@ -238,7 +236,8 @@ fn prefetch_records(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>
     if !sources.iter().any(|source| source.has_key_block()) {
         return Ok(());
     }
-    let mut pointers: Vec<_> = survivors.iter().map(|survivor| survivor.record.pointer).collect();
+    let mut pointers = mapped_vec();
+    pointers.extend(survivors.iter().map(|survivor| survivor.record.pointer));
     pointers.sort_unstable_by_key(|pointer| place_of(*pointer));
     let end_of = |pointer: &ValuePointer| pointer.offset + u64::from(pointer.len);
     for together in pointers.chunk_by(|a, b| (a.file, end_of(a)) == (b.file, b.offset)) {

@@ -4,10 +4,9 @@
 //! tombstones' values are stored side by side in an arena that is freed with the collection, and a
 //! pointer is kept decoded.
 
-pub use bumpalo::Bump as Arena;
-
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_storage::mapped::Arena;
 
 /// Content of a version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,9 +113,7 @@ impl<'a> ScannedRecord<'a> {
         };
         let key = EncodedKey::new(record.header.keyspace, record.key);
         let key = key.as_bytes();
-        let bytes = arena.alloc_slice_fill_copy(key.len() + value.len(), 0);
-        bytes[..key.len()].copy_from_slice(key);
-        bytes[key.len()..].copy_from_slice(value);
+        let bytes = arena.copy(&[key, value]);
         Ok(Self { bytes, key_len: key.len() as u32, kind, seq: record.header.seq, pointer })
     }
 

@@ -4,8 +4,8 @@
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::mapped::{Arena, MappedVec, mapped_vec};
 use cleavedb_values::collect::output::{CollectionOutput, RunEntry, in_index_order};
-use cleavedb_values::collect::record::Arena;
 use cleavedb_values::collect::survivors::SurvivorWriter;
 use cleavedb_values::collect::{Collector, Liveness, SealedFile};
 use cleavedb_values::groups::{Extent, ExtentWriter};
@@ -28,7 +28,7 @@ pub(super) fn collect<'a>(
     job: &Collect<'_>,
     files: (&NewFiles<'_>, &NewFiles<'_>),
     arenas: &'a mut [Arena; PARTS],
-) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     match &job.target {
         Target::File(number, facts) => collect_file(job, (*number, facts), files, &arenas[0]),
         Target::Groups(groups) => collect_parts(job, groups, files, arenas),
@@ -40,7 +40,7 @@ fn collect_file<'a>(
     (number, facts): (FileNumber, &ValueFileMeta),
     files: (&NewFiles<'_>, &NewFiles<'_>),
     arena: &'a Arena,
-) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let segment = job.read_view.state.segments.get(number).ok_or_else(|| {
         Error::corruption("the victim of a collection is not open").with("file", number)
     })?;
@@ -58,7 +58,7 @@ pub(super) fn collect_parts<'a>(
     groups: &[GroupId],
     files: (&NewFiles<'_>, &NewFiles<'_>),
     arenas: &'a mut [Arena; PARTS],
-) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let mut groups = groups.to_vec();
     groups.sort_unstable_by_key(|id| job.groups.group(*id).map(|group| &group.bound));
     let arenas = arenas.each_mut().map(|arena| Mutex::new(Some(arena)));
@@ -75,7 +75,7 @@ pub(super) fn collect_parts<'a>(
         Background::Manual => parts.into_iter().map(collect).collect(),
         Background::Threads(_) => side_by_side(&parts, collect),
     };
-    let (mut output, mut run) = (CollectionOutput::default(), Vec::new());
+    let (mut output, mut run) = (CollectionOutput::default(), mapped_vec());
     for part in done {
         let (of_part, run_of_part) = part?;
         output = output.joined(of_part);
@@ -141,7 +141,7 @@ pub(super) fn with_collector<'a>(
     (files, segments): (&NewFiles<'_>, &NewFiles<'_>),
     arena: &'a Arena,
     collect: impl FnOnce(&mut Collector<'_, 'a>) -> Result<()>,
-) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let (engine, table) = (job.engine, &*job.groups);
     let extents = ExtentWriter::new(files, engine.database_id, engine.options.segment_bytes)
         .of_survivors()

@@ -32,8 +32,9 @@ use cleavedb_hot::evacuation;
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MIN, record_max};
 use cleavedb_hot::store::{Fill, HotStore};
 use cleavedb_index::{Entry, Fragments, Retention};
+use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::collect::record::{Arena, Content};
+use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentWriter};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
@@ -393,7 +394,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let record = record.map_err(|e| e.with("file", segment.name()))?;
         let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
         let same = record.header.seq == seq && record.header.kind == RecordKind::Separated;
-        Ok(same.then(|| &*arena.alloc_slice_copy(encoded_key.as_bytes())))
+        Ok(same.then(|| arena.copy(&[encoded_key.as_bytes()])))
     }
 
     /// Writes the records to new files of `files`, and returns with them the entries of the run.

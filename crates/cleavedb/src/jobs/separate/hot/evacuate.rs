@@ -14,8 +14,9 @@ use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
 use cleavedb_hot::segment::HotKey;
 use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
+use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::collect::record::{Arena, Content};
+use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::{Extent, key_block};
 use cleavedb_values::{GroupId, GroupTable};
 
@@ -137,7 +138,7 @@ impl<'e> HotFlush<'_, 'e> {
             if kind != RecordKind::Separated {
                 // A record of a key that became hot again is newer than its stub.
                 if self.store.find(key).is_none() {
-                    let key = arena.alloc_slice_copy(encoded_key);
+                    let key = arena.copy(&[encoded_key]);
                     old_stubs.push(Stub { key, seq, kind });
                 }
                 return Ok(());
@@ -149,7 +150,7 @@ impl<'e> HotFlush<'_, 'e> {
             }
             let id = *next_id;
             *next_id += 1;
-            let kept = &*arena.alloc_slice_copy(encoded_key);
+            let kept = arena.copy(&[encoded_key]);
             let entry =
                 Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
             let source = ValueSource::Log(pointer, None);

@@ -122,8 +122,8 @@ pub struct Options {
     /// indexes of tables, buffers of jobs, keys of a collection. Memory that a caller holds,
     /// including returned values, does not count. Sizes that are not set are derived from it
     /// (`crates/cleavedb/src/options/memory.rs`); those that are set may take three quarters of it
-    /// together. Default: 768 MiB, from which the defaults below follow, or a third of the machine's
-    /// memory or of its control group's, if that is less; at least 48 MiB.
+    /// together. Default: 768 MiB, from which the defaults below follow, or a third of the memory
+    /// of the machine or of the control group, if that is less; at least 48 MiB.
     pub memory_bytes: usize,
     /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
     /// flushes and compactions would hold it whole in memory. It stays in the log, or goes to its

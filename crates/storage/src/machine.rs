@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn groups_of_version_1_are_read_as_well() {
-        let groups =
-            ("/proc/self/cgroup", "3:cpu,cpuacct:/x\n2:memory:/docker/1\n1:name=systemd:/x\n");
-        let limit = ("/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes", "123456\n");
-        assert_eq!(memory_of(&[MACHINE, groups, limit]), Some(123_456));
-        let none =
-            ("/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes", "9223372036854771712\n");
-        assert_eq!(memory_of(&[MACHINE, groups, none]), Some(16_000 << 10));
+        let groups = ("/proc/self/cgroup", "3:cpu,cpuacct:/x\n2:memory:/docker/1\n");
+        let of_limit = |limit| {
+            let file = "/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes";
+            memory_of(&[MACHINE, groups, (file, limit)])
+        };
+        assert_eq!(of_limit("123456\n"), Some(123_456));
+        assert_eq!(of_limit("9223372036854771712\n"), Some(16_000 << 10));
     }
 }

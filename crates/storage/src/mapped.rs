@@ -32,8 +32,8 @@ fn is_mapped(layout: Layout) -> bool {
     layout.size() >= MAPPED_MIN && layout.align() <= 4096
 }
 
-// SAFETY: a piece is a mapping of its own or comes from `Global`, by its layout alone, so that it is
-// freed as it was allocated; it stays where it is until then, whatever happens to this allocator.
+// SAFETY: whether a piece is a mapping of its own or comes from `Global` follows from its layout,
+// so that it is freed as it was allocated; it stays where it is until then.
 unsafe impl Allocator for Mapped {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if !is_mapped(layout) {
@@ -60,7 +60,8 @@ unsafe impl Allocator for Mapped {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if is_mapped(old) && is_mapped(new) {
-            // SAFETY: the mapping is the caller's alone, who uses the address that is returned.
+            // SAFETY: the mapping is the caller's alone, and only the new address is used from now
+            // on.
             let moved = unsafe {
                 mremap(piece.as_ptr().cast(), old.size(), new.size(), MremapFlags::MAYMOVE)
             };
@@ -124,8 +125,8 @@ impl Arena {
             };
         }
         chunks.used += len;
-        // SAFETY: the bytes were written above and are not written again; their chunk stays where it
-        // is until the arena is dropped, which the lifetime of the result excludes.
+        // SAFETY: the bytes were written above and are not written again; their chunk stays where
+        // it is until the arena is dropped, which the lifetime of the result excludes.
         unsafe { slice::from_raw_parts(start, len) }
     }
 }

@@ -390,8 +390,11 @@ pub struct Metrics {
     pub open_files: usize,
     /// Greatest visible sequence number.
     pub visible_seq: u64,
-    /// Snapshots that are held.
+    /// Snapshots that are held; those of transactions, cursors and ranges count.
     pub snapshots: usize,
+    /// How long the oldest of them has been held: what was dead before stays as long. `None` if
+    /// there is none.
+    pub oldest_snapshot: Option<Duration>,
     /// The failure that made the database read-only, if there was one.
     pub poisoned: Option<String>,
     /// The last failure of a background job, if none of its kind has succeeded since; otherwise the

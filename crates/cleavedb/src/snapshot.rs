@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
@@ -91,6 +92,12 @@ impl SnapshotList {
         let counted = names.iter().zip(older).filter(|(_, count)| *count > 0);
         let words: Vec<String> = counted.map(|(name, count)| format!("{count} {name}")).collect();
         (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// How long the oldest snapshot has been held, by the clock of `time`.
+    pub(crate) fn oldest_for(&self, time: &Time) -> Option<Duration> {
+        let oldest = self.held.lock().values().map(|holders| holders.time).min()?;
+        Some(Duration::from_millis(time.millis().saturating_sub(oldest)))
     }
 
     /// Number of snapshots held.

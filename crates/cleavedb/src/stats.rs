@@ -83,6 +83,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         open_files: open_files::count(),
         visible_seq: engine.commit.visible(),
         snapshots: engine.snapshots.len(),
+        oldest_snapshot: engine.snapshots.oldest_for(&engine.time),
         poisoned: engine.poison.cause().map(ToString::to_string),
         background_error,
         failures,

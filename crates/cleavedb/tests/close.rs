@@ -1,8 +1,9 @@
 //! What is left of a database after its close: nothing for handles, all for snapshots and ranges.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use cleavedb::{Background, Db, ErrorKind, Options, Preset, WriteBatch};
+use cleavedb::{Background, Db, ErrorKind, ManualTime, Options, Preset, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty};
 use cleavedb_testkit::setup::tiny;
@@ -155,4 +156,27 @@ fn a_locked_database_names_the_process_that_has_it() {
     let error = Db::open(path, options(Preset::Lsm)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Locked);
     println!("{error}");
+}
+
+#[test]
+fn metrics_have_the_age_of_the_oldest_snapshot() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let time = Arc::new(ManualTime::default());
+        let options = Options { time: time.clone(), ..Options::preset(preset) };
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        let age = || db.metrics().oldest_snapshot.map(|age| age.as_secs());
+        assert_eq!(age(), None);
+        let first = db.snapshot();
+        time.advance(Duration::from_secs(60));
+        db.put("key", "value").unwrap();
+        let second = db.cursor(..);
+        time.advance(Duration::from_secs(1));
+        assert_eq!((age(), db.metrics().snapshots), (Some(61), 2));
+        drop(first);
+        assert_eq!(age(), Some(1));
+        drop(second);
+        assert_eq!(age(), None);
+        assert!(db.metrics().to_prometheus(&[]).contains("\ncleavedb_oldest_snapshot_seconds 0\n"));
+    }
 }

@@ -137,7 +137,13 @@ mod tests {
                 set(&mut options, &[named]).unwrap();
                 assert_eq!(format!("{options:?}"), usual, "{name}");
             } else {
-                let words = ["of the preset", "from memory_bytes", "as stored", "by room"];
+                let words = [
+                    "of the preset",
+                    "from memory_bytes",
+                    "as stored",
+                    "by room",
+                    "at most 768MiB",
+                ];
                 assert!(words.contains(default) || *default == "no limit", "{name}: {default}");
             }
             assert!(list().contains(&format!("[default: {default}]\n    {what}\n")), "{name}");

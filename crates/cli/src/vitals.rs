@@ -26,6 +26,8 @@ pub struct Vitals {
     /// Dead entries that ranges skipped since the open.
     dead_read: u64,
     snapshots: usize,
+    /// Age of the oldest of them.
+    oldest_snapshot_seconds: Option<f64>,
     poisoned: Option<String>,
     background_error: Option<String>,
     /// Kinds of jobs that fail and are retried.
@@ -48,6 +50,7 @@ impl Vitals {
             open_files_max: open_files::max(),
             dead_read: metrics.dead_read,
             snapshots: metrics.snapshots,
+            oldest_snapshot_seconds: metrics.oldest_snapshot.map(|age| age.as_secs_f64()),
             poisoned: metrics.poisoned.clone(),
             background_error: metrics.background_error.clone(),
             failures: metrics.failures.iter().map(Failing::of).collect(),

@@ -199,6 +199,8 @@ impl Metrics {
     fn health(&self, text: &mut Text) {
         text.gauge("open_files", "Files of this process open for reading.", self.open_files);
         text.gauge("snapshots", "Snapshots that are held.", self.snapshots);
+        let age = self.oldest_snapshot.unwrap_or_default().as_secs_f64();
+        text.gauge("oldest_snapshot_seconds", "Age of the oldest of them; 0 without.", age);
         text.gauge("visible_sequence", "Greatest visible sequence number.", self.visible_seq);
         let poisoned = u8::from(self.poisoned.is_some());
         text.gauge("poisoned", "1 if writes are refused after a failed write.", poisoned);

@@ -134,7 +134,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 50] = [
     (
         "memory_bytes",
         BYTES,
-        "768MiB",
+        "at most 768MiB",
         "Most memory of the database; sizes that are not set follow from it",
         |o, v| put(&mut o.memory_bytes, size(v)),
     ),

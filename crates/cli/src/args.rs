@@ -213,7 +213,8 @@ pub enum Command {
     ///
     /// A key that already exists gets the new value. Writes are durable once the command ends;
     /// items before an error in the input stay stored. Symbolic links, devices and empty
-    /// directories are not stored.
+    /// directories are not stored. What `export` wrote of several keyspaces goes to keyspaces of
+    /// the same names; those that are not there are made with their options.
     Import {
         /// The source
         #[command(flatten)]
@@ -233,6 +234,11 @@ pub enum Command {
     /// Imported data is exported byte for byte. A directory must be new or empty; keys that cannot
     /// be file names in it (empty parts, `.` and `..`, NUL, a file that would also be a directory)
     /// are refused and counted, and the exit code is 4 then.
+    ///
+    /// All keyspaces are written, or, with --keyspace, the keys of one. If there are several, JSON
+    /// lines have a member `keyspace`, but for the default one, and a line for each with its
+    /// options; CSV has a column in front; a tree has a directory for each, and lists them in its
+    /// file .cleave-keyspaces.
     Export {
         /// The target
         #[command(flatten)]
@@ -457,7 +463,8 @@ pub struct Place {
     /// --key-field: objects of any form
     #[arg(long, value_name = "FILE")]
     pub jsonl: Option<PathBuf>,
-    /// CSV with the header key,value, or with the columns that are named; `-` for a pipe
+    /// CSV with the header key,value (keyspace,key,value for several), or with the columns that are
+    /// named; `-` for a pipe
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 }

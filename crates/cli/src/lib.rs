@@ -27,6 +27,7 @@ pub mod interrupt;
 mod progress;
 pub mod miniature;
 pub mod store;
+mod keyspaces;
 mod watch;
 mod space;
 mod hot;

@@ -11,7 +11,7 @@ use crate::failure::Result;
 const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_OPS: usize = 1000;
 
-/// Writes to a keyspace in batches.
+/// Writes to keyspaces in batches.
 pub struct Loader {
     keyspace: Keyspace,
     batch: WriteBatch,
@@ -29,6 +29,11 @@ impl Loader {
     pub fn new(keyspace: &Keyspace) -> Self {
         let keyspace = keyspace.clone();
         Self { keyspace, batch: WriteBatch::new(), batch_bytes: 0, items: 0, stored: 0, bytes: 0 }
+    }
+
+    /// Goes on with this keyspace of the same database.
+    pub fn enter(&mut self, keyspace: &Keyspace) {
+        self.keyspace = keyspace.clone();
     }
 
     /// Stores `value` under `key`, with the rest of its batch.

@@ -145,6 +145,21 @@ pub fn find_keyspace(db: &Db, within: &Within) -> Result<Keyspace> {
     })?)
 }
 
+/// The same for a command that shows what is in one keyspace: a note says if there are others, and
+/// none was named.
+pub fn find_one_keyspace(db: &Db, within: &Within, console: &Console) -> Result<Keyspace> {
+    let found = find_keyspace(db, within)?;
+    let others = db.keyspaces()?.len();
+    if within.keyspace.is_none() && others > 0 {
+        console.note(&format!(
+            "this is the default keyspace, one of {}; `cleave keyspace list` names the others, and \
+             --keyspace NAME shows one",
+            others + 1
+        ));
+    }
+    Ok(found)
+}
+
 /// The keyspace that the arguments name, which is created if there is none.
 pub fn keyspace(db: &Db, within: &Within) -> Result<Keyspace> {
     Ok(db.keyspace(name(within))?)

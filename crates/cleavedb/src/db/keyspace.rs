@@ -157,6 +157,17 @@ impl Keyspace {
         self.store_options(engine, |options| options.ttl = ttl)
     }
 
+    /// The options that are stored with it now, which a later open finds. The default keyspace has
+    /// those of the database, and none of its own.
+    pub fn stored_options(&self) -> Result<KeyspaceOptions> {
+        if self.entry().id == KeyspaceId::DEFAULT {
+            return Ok(KeyspaceOptions::default());
+        }
+        let key = catalog::name_key(self.name());
+        let stored = self.read(|engine| read::get(engine, (KeyspaceId::SYSTEM, &key), None))?;
+        catalog::decode(&key, &stored.unwrap_or_default()).map(|(_, _, options)| options)
+    }
+
     /// Changes the options that are stored with the keyspace.
     fn store_options(
         &self,

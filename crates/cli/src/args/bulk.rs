@@ -12,7 +12,8 @@ pub struct BulkArgs {
     ///
     /// Faster for many items. They are sorted in 64 MiB of memory and, if they are more, in files
     /// as long as the input, which are removed at the end, or by the next such import after a kill.
-    /// Of items with the same key the last one is stored.
+    /// Of items with the same key the last one is stored. Several keyspaces are stored one after
+    /// another.
     #[arg(long)]
     pub bulk: bool,
     /// Directory for the files that --bulk sorts in; in that of the database, if not given

@@ -60,6 +60,11 @@ pub(super) fn run(args: &ChangesArgs, global: &Global, console: &Console) -> Res
 }
 
 fn print(db: &Db, args: &ChangesArgs, console: &Console) -> Result<()> {
+    if let Some(name) = args.keyspace.as_deref()
+        && db.find_keyspace(name)?.is_none()
+    {
+        console.note(&format!("there is no keyspace {name} now; shown is what was done in one"));
+    }
     let from = args.from.or_else(|| db.oldest_change()).unwrap_or(1);
     let mut changes = db.changes(from)?;
     loop {

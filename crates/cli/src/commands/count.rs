@@ -24,7 +24,7 @@ pub(super) fn run(
 ) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_or_follow(global, console)?;
-    let found = store::find_keyspace(&db, within);
+    let found = store::find_one_keyspace(&db, within, console);
     let done = found.and_then(|keyspace| print(&keyspace, args, console));
     store::closed(db, done)?;
     Ok(Exit::Done)

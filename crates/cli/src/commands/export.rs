@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::BufRead;
 
-use cleavedb::Keyspace;
+use cleavedb::{Cursor, Db, Keyspace, KeyspaceOptions};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -14,6 +14,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Sink};
 use crate::global::Global;
 use crate::interrupt;
+use crate::keyspaces::DEFAULT;
 use crate::progress::{Progress, moved};
 use crate::store;
 
@@ -31,15 +32,28 @@ struct Exported {
     refused: u64,
     /// Values whose expiry this form does not keep.
     expiring: u64,
+    keyspaces: usize,
+    /// Keyspaces that are empty or have options, which this form does not keep.
+    bare: u64,
 }
 
 impl fmt::Display for Exported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exported {}", moved(self.items, self.bytes, self.seconds))?;
+        let moved = moved(self.items, self.bytes, self.seconds);
+        match self.keyspaces {
+            1 => write!(f, "exported {moved}")?,
+            many => write!(f, "exported {many} keyspaces: {moved}")?,
+        }
         if self.expiring > 0 {
             let expiring = units::thousands(self.expiring as f64);
             let what = "values expire, which this form does not keep; --jsonl does";
             write!(f, "\n{expiring} {what}")?;
+        }
+        if self.bare > 0 {
+            let bare = units::thousands(self.bare as f64);
+            let what = "keyspaces are empty or have options, which this form does not keep; \
+                        --jsonl and --dir do";
+            write!(f, "\n{bare} {what}")?;
         }
         if self.refused > 0 {
             let refused = units::thousands(self.refused as f64);
@@ -58,11 +72,10 @@ pub(super) fn run(
 ) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_or_follow(global, console)?;
-    let found = store::find_keyspace(&db, within);
-    let outcome = found.and_then(|keyspace| {
-        let mut sink = formats::sink(place, layout)?;
+    let outcome = keyspaces(&db, within).and_then(|keyspaces| {
+        let mut sink = formats::sink(place, layout, keyspaces.len() > 1)?;
         let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
-        save(&keyspace, sink.as_mut(), &progress, console)
+        save(&keyspaces, sink.as_mut(), &progress, console)
     });
     let outcome = store::closed(db, outcome)?;
     if formats::is_stream(formats::path(place)) {
@@ -74,14 +87,45 @@ pub(super) fn run(
     Ok(if outcome.refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
+/// The keyspace of the arguments, or all, the default one first.
+fn keyspaces(db: &Db, within: &Within) -> Result<Vec<Keyspace>> {
+    let first = store::find_keyspace(db, within)?;
+    let others = if within.keyspace.is_none() { db.keyspaces()? } else { Vec::new() };
+    Ok([first].into_iter().chain(others).collect())
+}
+
 fn save(
-    keyspace: &Keyspace,
+    keyspaces: &[Keyspace],
     sink: &mut dyn Sink,
     progress: &Progress,
     console: &Console,
 ) -> Result<Exported> {
-    let mut outcome = Exported::default();
-    let mut cursor = keyspace.cursor(..);
+    let mut outcome = Exported { keyspaces: keyspaces.len(), ..Exported::default() };
+    // All as of one moment.
+    let snapshot = keyspaces[0].snapshot();
+    for keyspace in keyspaces {
+        let (options, before) = (keyspace.stored_options()?, outcome.items);
+        if keyspaces.len() > 1 {
+            sink.begin(keyspace.name(), options)?;
+        }
+        let cursor = snapshot.keyspace(keyspace).cursor(..);
+        save_one(cursor, sink, &mut outcome, (progress, console))?;
+        let is_bare = options != KeyspaceOptions::default() || outcome.items == before;
+        let says = keyspaces.len() > 1 && !sink.keeps_options() && keyspace.name() != DEFAULT;
+        outcome.bare += u64::from(is_bare && says);
+    }
+    sink.finish()?;
+    outcome.seconds = progress.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+/// Writes the items of a keyspace.
+fn save_one(
+    mut cursor: Cursor,
+    sink: &mut dyn Sink,
+    outcome: &mut Exported,
+    (progress, console): (&Progress, &Console),
+) -> Result<()> {
     while cursor.next()? {
         interrupt::check()?;
         let expires = cursor.expiry();
@@ -110,7 +154,5 @@ fn save(
         progress.at(outcome.bytes);
         progress.moved(outcome.items, outcome.bytes);
     }
-    sink.finish()?;
-    outcome.seconds = progress.elapsed().as_secs_f64();
-    Ok(outcome)
+    Ok(())
 }

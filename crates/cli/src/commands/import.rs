@@ -2,19 +2,19 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 
 use cleavedb::{ErrorKind, Keyspace};
 use cleavedb_units as units;
 use serde::Serialize;
 
-use super::bulk_import::{SortedImport, Target};
+use super::bulk_import::{InBatches, SortedImport, Target};
 use crate::args::{BulkArgs, Layout, Place, Within};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
 use crate::global::Global;
 use crate::interrupt;
-use crate::loader::Loader;
 use crate::progress::{Progress, moved};
 use crate::space::cost;
 use crate::store;
@@ -66,12 +66,16 @@ pub(super) fn run(
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
     let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
+    let from = From { source: source.as_mut(), path: formats::path(place), within };
     let outcome = store::keyspace(&db, within).and_then(|keyspace| match bulk.bulk {
-        false => load(source.as_mut(), place, &keyspace, &progress, console),
+        false => load(from, &keyspace, &progress, console),
         true => {
             let mut target = SortedImport::new(&keyspace, bulk, global)?;
-            let loaded = load_at_once(source.as_mut(), place, &mut target, &progress, console);
-            loaded.map_err(|cause| Failure::Undone { cause: Box::new(cause) })
+            let loaded = load_at_once(from, &mut target, &progress, console);
+            loaded.map_err(|cause| match (Box::new(cause), target.loaded()) {
+                (cause, 0) => Failure::Undone { cause },
+                (cause, items) => Failure::Stopped { cause, items },
+            })
         }
     });
     drop(progress);
@@ -80,17 +84,25 @@ pub(super) fn run(
     Ok(if outcome.failed > 0 { Exit::Failed } else { Exit::Done })
 }
 
+/// Where the items come from.
+struct From<'a> {
+    source: &'a mut dyn Source,
+    path: &'a Path,
+    /// The keyspace of the arguments, which a source that names keyspaces does not have.
+    within: &'a Within,
+}
+
 /// Stores the items of the source. Items before an error, or before Ctrl-C, stay stored.
 fn load(
-    source: &mut dyn Source,
-    place: &Place,
+    from: From<'_>,
     keyspace: &Keyspace,
     progress: &Progress,
     console: &Console,
 ) -> Result<Imported> {
     let mut outcome = Imported::default();
-    let mut loader = Loader::new(keyspace);
-    let read = read_all((source, place), &mut loader, &mut outcome, progress, console);
+    let mut target = InBatches::new(keyspace);
+    let read = read_all(from, &mut target, &mut outcome, progress, console);
+    let loader = &mut target.loader;
     let stored = loader.finish();
     let items = loader.stored;
     let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
@@ -101,16 +113,14 @@ fn load(
 
 /// Stores all items of the source at once, or none.
 fn load_at_once(
-    source: &mut dyn Source,
-    place: &Place,
+    from: From<'_>,
     target: &mut SortedImport,
     progress: &Progress,
     console: &Console,
 ) -> Result<Imported> {
     let mut outcome = Imported::default();
-    read_all((source, place), target, &mut outcome, progress, console)?;
-    let report = target.finish(progress)?;
-    (outcome.items, outcome.bytes) = (report.entries, report.bytes);
+    read_all(from, target, &mut outcome, progress, console)?;
+    (outcome.items, outcome.bytes) = target.finish(progress)?;
     outcome.measure(target.keyspace(), progress)
 }
 
@@ -129,24 +139,41 @@ impl Imported {
 
 /// Reads the whole source. An item that can never be stored is an error of its place there.
 fn read_all(
-    (source, place): (&mut dyn Source, &Place),
+    mut from: From<'_>,
     target: &mut dyn Target,
     outcome: &mut Imported,
     progress: &Progress,
     console: &Console,
 ) -> Result<()> {
-    let read = read_items(source, target, outcome, progress, console);
+    let read = read_items(&mut from, target, outcome, progress, console);
     read.map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
-            let message = format!("{}: {}", source.place(), error.message());
-            Failure::Input { path: formats::path(place).to_owned(), message }
+            from.failed(error.message())
         }
         other => other,
     })
 }
 
+impl From<'_> {
+    /// An item that cannot be stored.
+    fn failed(&self, message: &str) -> Failure {
+        let message = format!("{}: {message}", self.source.place());
+        Failure::Input { path: self.path.to_owned(), message }
+    }
+
+    /// Fails if `keyspace` is not the only one that the arguments allow.
+    fn check(&self, keyspace: Option<&str>) -> Result<()> {
+        match keyspace.filter(|_| self.within.keyspace.is_some()) {
+            Some(name) => Err(self.failed(&format!(
+                "the keyspace is {name}: what has keyspaces is imported without --keyspace"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 fn read_items(
-    source: &mut dyn Source,
+    from: &mut From<'_>,
     target: &mut dyn Target,
     outcome: &mut Imported,
     progress: &Progress,
@@ -157,8 +184,19 @@ fn read_items(
             progress.aside(|| console.note(what));
         }
     };
-    while let Some(input) = source.next().map_err(interrupt::explain)? {
+    while let Some(input) = from.source.next().map_err(interrupt::explain)? {
+        if let Input::Pair(..) | Input::File(..) = input {
+            let keyspace = from.source.keyspace();
+            from.check(keyspace)?;
+            target.enter(keyspace)?;
+        }
         match input {
+            Input::Keyspace(name, options) => {
+                from.check(Some(&name))?;
+                if let Some(what) = target.declare(&name, options)? {
+                    progress.aside(|| console.note(&what));
+                }
+            }
             Input::Pair(key, value, expires) => target.take(&key, &value, expires)?,
             Input::File(key, file, len) => target.take_file(&key, file, len)?,
             Input::Skipped(what) => {
@@ -170,7 +208,7 @@ fn read_items(
                 note(outcome.failed, &what);
             }
         }
-        progress.at(source.position());
+        progress.at(from.source.position());
         let (items, bytes) = target.taken();
         progress.moved(items, bytes);
         interrupt::check()?;

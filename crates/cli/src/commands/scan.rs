@@ -32,7 +32,7 @@ pub(super) fn run(
     check_form(args, console)?;
     interrupt::watch(console)?;
     let db = store::open_or_follow(global, console)?;
-    let found = store::find_keyspace(&db, within);
+    let found = store::find_one_keyspace(&db, within, console);
     let done = found.and_then(|keyspace| list(&keyspace, args, console));
     store::closed(db, done)?;
     Ok(Exit::Done)

@@ -1,9 +1,11 @@
-//! CSV: two of its columns, by name or by number; bytes are unchanged, quoted where necessary.
+//! CSV: two of its columns, by name or by number, and a third one in front of them if there are
+//! several keyspaces; bytes are unchanged, quoted where necessary.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cleavedb::KeyspaceOptions;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
 use super::target::Target;
@@ -14,6 +16,9 @@ use crate::failure::{Failure, Result};
 
 /// The default columns.
 const HEADER: [&str; 2] = ["key", "value"];
+
+/// The columns of an export of several keyspaces.
+const SEVERAL: [&str; 3] = ["keyspace", "key", "value"];
 
 fn delimiter(layout: &Layout) -> u8 {
     layout.delimiter.unwrap_or(b',')
@@ -35,6 +40,9 @@ pub struct CsvSource {
     columns: [usize; 2],
     /// Whether a record may have no value, which is empty then.
     ragged: bool,
+    /// Whether the first column is the keyspace, and that of the last record.
+    several: bool,
+    keyspace: Option<String>,
 }
 
 impl CsvSource {
@@ -45,15 +53,18 @@ impl CsvSource {
         builder.delimiter(delimiter).has_headers(!layout.no_header).buffer_capacity(BUFFER);
         builder.comment(layout.comment).flexible(layout.ragged);
         let mut reader = builder.from_reader(Follower::new(inner, delimiter, layout.comment));
+        let described = layout.key_column.is_some() || layout.value_column.is_some();
+        let mut several = false;
         let columns = if layout.no_header {
             numbered(layout).map_err(Failure::Usage)?
         } else {
             let header = reader.byte_headers().map_err(|e| read_failed(&path, e))?;
-            let found = named(header, layout);
+            several = !described && *header == SEVERAL[..];
+            let found = if several { Ok([1, 2]) } else { named(header, layout) };
             found.map_err(|message| Failure::Input { path: path.clone(), message })?
         };
         let (record, ragged) = (ByteRecord::new(), layout.ragged);
-        let source = Self { reader, path, record, columns, ragged };
+        let source = Self { reader, path, record, columns, ragged, several, keyspace: None };
         source.check()?;
         Ok(source)
     }
@@ -116,6 +127,14 @@ impl Source for CsvSource {
             return Ok(None);
         }
         self.check()?;
+        if self.several {
+            let name = self.record.get(0).and_then(|name| str::from_utf8(name).ok());
+            let name =
+                name.ok_or_else(|| self.failed(&self.place(), "the keyspace is no text"))?;
+            if self.keyspace.as_deref() != Some(name) {
+                self.keyspace = Some(name.to_owned());
+            }
+        }
         let fields = self.columns.map(|column| self.record.get(column).map(<[u8]>::to_vec));
         match fields {
             [Some(key), Some(value)] => Ok(Some(Input::Pair(key, value, None))),
@@ -130,6 +149,10 @@ impl Source for CsvSource {
 
     fn position(&self) -> u64 {
         self.reader.position().byte()
+    }
+
+    fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
     }
 }
 
@@ -208,33 +231,49 @@ pub struct CsvSink {
     writer: csv::Writer<Box<dyn Write>>,
     target: Target,
     path: PathBuf,
+    /// That of the items, if there are several.
+    keyspace: Option<String>,
 }
 
 impl CsvSink {
     /// Writes `path`, beginning with the header if there is one.
-    pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
+    pub fn create(path: &Path, layout: &Layout, several: bool) -> Result<Self> {
         let (output, target) = Target::create(path)?;
         let mut builder = WriterBuilder::new();
         let writer =
             builder.delimiter(delimiter(layout)).buffer_capacity(BUFFER).from_writer(output);
-        let mut sink = Self { writer, target, path: path.to_owned() };
-        if !layout.no_header {
-            sink.write(names(layout))?;
-        }
+        let mut sink = Self { writer, target, path: path.to_owned(), keyspace: None };
+        let written = match several {
+            true => sink.writer.write_record(SEVERAL),
+            false if layout.no_header => Ok(()),
+            false => sink.writer.write_record(names(layout)),
+        };
+        written.map_err(|e| record_failed(path, e))?;
         Ok(sink)
     }
+}
 
-    fn write<T: AsRef<[u8]>>(&mut self, fields: [T; 2]) -> Result<()> {
-        self.writer.write_record(fields).map_err(|error| match error.into_kind() {
-            ErrorKind::Io(error) => write_failed(&self.path, error),
-            kind => unreachable!("records have two fields each: {kind:?}"),
-        })
+fn record_failed(path: &Path, error: csv::Error) -> Failure {
+    match error.into_kind() {
+        ErrorKind::Io(error) => write_failed(path, error),
+        kind => unreachable!("records have as many fields as the header: {kind:?}"),
     }
 }
 
 impl Sink for CsvSink {
+    fn begin(&mut self, keyspace: &str, _: KeyspaceOptions) -> Result<()> {
+        self.keyspace = Some(keyspace.to_owned());
+        Ok(())
+    }
+
     fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
-        self.write([key, value]).map(|()| None)
+        let keyspace = self.keyspace.as_deref().map(str::as_bytes);
+        let written = self.writer.write_record(keyspace.into_iter().chain([key, value]));
+        written.map_err(|e| record_failed(&self.path, e)).map(|()| None)
+    }
+
+    fn keeps_options(&self) -> bool {
+        false
     }
 
     fn finish(&mut self) -> Result<()> {

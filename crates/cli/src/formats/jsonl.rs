@@ -1,6 +1,7 @@
 //! JSON lines, as defined by [jsonlines.org]: one object a line. It has the members `key` and
-//! `value`, and `expires` if the value does, or the line itself is the value, and one of its
-//! members is the key.
+//! `value`, `expires` if the value does, and `keyspace` if that is not the default one; a line with
+//! `keyspace` and `options` is a keyspace itself. Or the line is the value, and one of its members
+//! the key.
 //!
 //! [jsonlines.org]: https://jsonlines.org
 
@@ -9,6 +10,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cleavedb::KeyspaceOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -18,21 +20,30 @@ use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
 use crate::expiry::Moment;
 use crate::failure::{Failure, Result};
+use crate::keyspaces::{DEFAULT, StoredOptions};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LineIn {
-    key: FromJson,
-    value: FromJson,
+    keyspace: Option<String>,
+    key: Option<FromJson>,
+    value: Option<FromJson>,
     expires: Option<Moment>,
+    options: Option<StoredOptions>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct LineOut<'a> {
-    key: JsonBytes<'a>,
-    value: JsonBytes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keyspace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<JsonBytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<JsonBytes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<StoredOptions>,
 }
 
 /// The key of an object: its member `field`, which is text or the digits of a number.
@@ -58,6 +69,7 @@ pub struct JsonlSource {
     path: PathBuf,
     key_field: Option<String>,
     line: Vec<u8>,
+    keyspace: Option<String>,
     number: u64,
     position: u64,
 }
@@ -67,17 +79,32 @@ impl JsonlSource {
     pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
         let reader = BufReader::with_capacity(BUFFER, Text::open(path)?);
         let (path, key_field) = (path.to_owned(), layout.key_field.clone());
-        Ok(Self { reader, path, key_field, line: Vec::new(), number: 0, position: 0 })
+        let (line, keyspace) = (Vec::new(), None);
+        Ok(Self { reader, path, key_field, line, keyspace, number: 0, position: 0 })
     }
 
-    /// Key and value of the line.
-    fn parse(&self) -> std::result::Result<Input, String> {
+    /// Key and value of the line, or its keyspace.
+    fn parse(&mut self) -> std::result::Result<Input, String> {
         if let Some(field) = &self.key_field {
             let object = self.line.trim_ascii();
             return Ok(Input::Pair(key_of(object, field)?, object.to_vec(), None));
         }
-        let LineIn { key, value, expires } = serde_json::from_slice(&self.line).map_err(reason)?;
-        Ok(Input::Pair(key.0, value.0, expires.map(|Moment(at)| at)))
+        let line: LineIn = serde_json::from_slice(&self.line).map_err(reason)?;
+        let missing = |field| format!("missing field `{field}`");
+        if let Some(options) = line.options {
+            if line.key.is_some() || line.value.is_some() || line.expires.is_some() {
+                return Err(
+                    "a line with `options` is a keyspace, and has no other field".to_owned()
+                );
+            }
+            return Ok(Input::Keyspace(
+                line.keyspace.ok_or(missing("keyspace"))?,
+                options.parse()?,
+            ));
+        }
+        self.keyspace = line.keyspace;
+        let (key, value) = (line.key.ok_or(missing("key"))?, line.value.ok_or(missing("value"))?);
+        Ok(Input::Pair(key.0, value.0, line.expires.map(|Moment(at)| at)))
     }
 }
 
@@ -95,11 +122,11 @@ impl Source for JsonlSource {
             if self.line.trim_ascii().is_empty() {
                 continue;
             }
-            let failed = |reason| {
+            let parsed = self.parse();
+            return parsed.map(Some).map_err(|reason| {
                 let message = format!("line {}: {reason}", self.number);
                 Failure::Input { path: self.path.clone(), message }
-            };
-            return self.parse().map(Some).map_err(failed);
+            });
         }
     }
 
@@ -110,6 +137,10 @@ impl Source for JsonlSource {
     fn position(&self) -> u64 {
         self.position
     }
+
+    fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
+    }
 }
 
 /// Writes JSON lines.
@@ -118,6 +149,8 @@ pub struct JsonlSink {
     target: Target,
     path: PathBuf,
     key_field: Option<String>,
+    /// That of the items, unless it is the default one.
+    keyspace: Option<String>,
 }
 
 impl JsonlSink {
@@ -126,11 +159,23 @@ impl JsonlSink {
         let (output, target) = Target::create(path)?;
         let writer = BufWriter::with_capacity(BUFFER, output);
         let (path, key_field) = (path.to_owned(), layout.key_field.clone());
-        Ok(Self { writer, target, path, key_field })
+        Ok(Self { writer, target, path, key_field, keyspace: None })
     }
 }
 
 impl Sink for JsonlSink {
+    fn begin(&mut self, keyspace: &str, options: KeyspaceOptions) -> Result<()> {
+        self.keyspace = (keyspace != DEFAULT).then(|| keyspace.to_owned());
+        if self.keyspace.is_none() {
+            return Ok(());
+        }
+        let (keyspace, options) = (Some(keyspace), Some(options.into()));
+        let line = LineOut { keyspace, options, ..LineOut::default() };
+        let written = serde_json::to_writer(&mut self.writer, &line).map_err(Into::into);
+        let written = written.and_then(|()| self.writer.write_all(b"\n"));
+        written.map_err(|e| write_failed(&self.path, e))
+    }
+
     fn put(
         &mut self,
         key: &[u8],
@@ -150,9 +195,10 @@ impl Sink for JsonlSink {
             }
             self.writer.write_all(value).map_err(|e| write_failed(&self.path, e))?;
         } else {
-            let bytes = |bytes| JsonBytes { bytes, hex: false };
+            let bytes = |bytes| Some(JsonBytes { bytes, hex: false });
+            let (key, value, expires) = (bytes(key), bytes(value), Moment::of(expires));
             let line =
-                LineOut { key: bytes(key), value: bytes(value), expires: Moment::of(expires) };
+                LineOut { keyspace: self.keyspace.as_deref(), key, value, expires, options: None };
             let written = serde_json::to_writer(&mut self.writer, &line);
             written.map_err(|e| write_failed(&self.path, e.into()))?;
         }

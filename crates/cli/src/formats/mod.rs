@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
-use cleavedb::ValueReader;
+use cleavedb::{KeyspaceOptions, ValueReader};
 
 use crate::args::{Layout, Place};
 use crate::failure::{Failure, Result};
@@ -25,6 +25,8 @@ use tree::TreeSink;
 
 /// An item of a source.
 pub enum Input {
+    /// A keyspace, which may stay empty, and its options.
+    Keyspace(String, KeyspaceOptions),
     /// A key and its value, and when that expires.
     Pair(Vec<u8>, Vec<u8>, Option<SystemTime>),
     /// A key, and the open file of this length that has its value: one that is long.
@@ -43,10 +45,16 @@ pub trait Source {
     fn place(&self) -> String;
     /// Bytes read so far.
     fn position(&self) -> u64;
+    /// The keyspace of the last item, if the source names one.
+    fn keyspace(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A target of keys and values.
 pub trait Sink {
+    /// Begins a keyspace, whose items follow; called for none, or for each.
+    fn begin(&mut self, keyspace: &str, options: KeyspaceOptions) -> Result<()>;
     /// Writes one item, which may expire; `Some` is the reason why this form cannot hold it, which
     /// is not an error.
     fn put(
@@ -69,6 +77,10 @@ pub trait Sink {
     /// Whether it keeps when a value expires.
     fn keeps_expiry(&self) -> bool {
         false
+    }
+    /// Whether it keeps the options of keyspaces, and those that are empty.
+    fn keeps_options(&self) -> bool {
+        true
     }
     /// Writes buffered items.
     fn finish(&mut self) -> Result<()>;
@@ -118,20 +130,28 @@ fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
 pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn Source>> {
     check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
-        (Some(dir), _, _) => Ok(Box::new(TreeSource::new(dir, database)?)),
+        (Some(dir), _, _) => Ok(Box::new(TreeSource::of_export(dir, database)?)),
         (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSource::open(file, layout)?)),
         (_, _, Some(file)) => Ok(Box::new(csv::CsvSource::open(file, layout)?)),
         _ => unreachable!("one of them is required"),
     }
 }
 
-/// The sink of the arguments.
-pub fn sink(place: &Place, layout: &Layout) -> Result<Box<dyn Sink>> {
+/// The sink of the arguments, for the items of one keyspace or of `several`.
+pub fn sink(place: &Place, layout: &Layout, several: bool) -> Result<Box<dyn Sink>> {
     check_layout(place, layout)?;
+    let Layout { key_column, value_column, no_header, key_field, .. } = layout;
+    if several
+        && (key_column.is_some() || value_column.is_some() || *no_header || key_field.is_some())
+    {
+        let what = "lines of this form have no place for the name of a keyspace, and there are \
+                    several: export one, with --keyspace";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     match (&place.dir, &place.jsonl, &place.csv) {
         (Some(dir), _, _) => Ok(Box::new(TreeSink::create(dir)?)),
         (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSink::create(file, layout)?)),
-        (_, _, Some(file)) => Ok(Box::new(csv::CsvSink::create(file, layout)?)),
+        (_, _, Some(file)) => Ok(Box::new(csv::CsvSink::create(file, layout, several)?)),
         _ => unreachable!("one of them is required"),
     }
 }

@@ -4,7 +4,11 @@
 //! Reading skips entries without content of their own. Writing begins in an empty directory, and a
 //! key becomes a path only if each of its parts is the name of an entry below it: so no key can
 //! reach outside, not even through a link.
+//!
+//! Several keyspaces have a directory each. The file [`KEYSPACES`] in the root lists them, a line of
+//! JSON each, and makes the tree one of keyspaces.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
@@ -13,13 +17,27 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cleavedb::{VALUE_LEN_MAX, ValueReader};
+use cleavedb::{KeyspaceOptions, VALUE_LEN_MAX, ValueReader};
+use serde::{Deserialize, Serialize};
 use tempfile::{Builder, TempDir};
 use walkdir::{DirEntry, WalkDir};
 
 use super::{Input, Sink, Source};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::keyspaces::StoredOptions;
+
+/// The list of the keyspaces of a tree.
+const KEYSPACES: &str = ".cleave-keyspaces";
+
+/// A keyspace in the list.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    keyspace: String,
+    directory: String,
+    options: StoredOptions,
+}
 
 /// Bytes from which on the content of a file is not held in memory.
 const LONG: u64 = 4 << 20;
@@ -32,9 +50,37 @@ pub struct TreeSource {
     except: PathBuf,
     place: PathBuf,
     position: u64,
+    /// The keyspaces of the list, by their directories; `None` if there is no list.
+    keyspaces: Option<BTreeMap<PathBuf, String>>,
+    /// Those that were not returned yet.
+    listed: VecDeque<(String, KeyspaceOptions)>,
+    /// That of the last item.
+    keyspace: Option<String>,
 }
 
 impl TreeSource {
+    /// Reads the tree at `root`, which may be one of keyspaces, without the directory `except`.
+    pub fn of_export(root: &Path, except: &Path) -> Result<Self> {
+        let mut this = Self::new(root, except)?;
+        let list = root.join(KEYSPACES);
+        if !list.is_file() {
+            return Ok(this);
+        }
+        let keyspaces = this.keyspaces.insert(BTreeMap::new());
+        let lines = fs::read_to_string(&list).map_err(Failure::file("read", &list))?;
+        for (at, line) in lines.lines().enumerate() {
+            let listed = serde_json::from_str::<Listed>(line).map_err(|e| e.to_string());
+            let parsed = listed.and_then(|it| Ok((it.options.parse()?, it)));
+            let (options, Listed { keyspace, directory, .. }) = parsed.map_err(|reason| {
+                let message = format!("line {}: {reason}", at + 1);
+                Failure::Input { path: list.clone(), message }
+            })?;
+            keyspaces.insert(directory.into(), keyspace.clone());
+            this.listed.push_back((keyspace, options));
+        }
+        Ok(this)
+    }
+
     /// Reads the tree at `root` without the directory `except`.
     pub fn new(root: &Path, except: &Path) -> Result<Self> {
         let found = fs::metadata(root).map_err(Failure::file("open", root))?;
@@ -48,7 +94,21 @@ impl TreeSource {
             except: except.to_owned(),
             place: root.to_owned(),
             position: 0,
+            keyspaces: None,
+            listed: VecDeque::new(),
+            keyspace: None,
         })
+    }
+
+    /// The key of the file at `path`, after the step to its keyspace; `None` if it is in none.
+    fn key(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let mut below = path.strip_prefix(&self.root).unwrap_or(path);
+        if let Some(keyspaces) = &self.keyspaces {
+            let directory = Path::new(below.iter().next()?);
+            self.keyspace = Some(keyspaces.get(directory)?.clone());
+            below = below.strip_prefix(directory).ok()?;
+        }
+        Some(below.as_os_str().as_bytes().to_vec())
     }
 
     fn is_except(&self, entry: &DirEntry) -> bool {
@@ -74,6 +134,9 @@ impl TreeSource {
 
 impl Source for TreeSource {
     fn next(&mut self) -> Result<Option<Input>> {
+        if let Some((keyspace, options)) = self.listed.pop_front() {
+            return Ok(Some(Input::Keyspace(keyspace, options)));
+        }
         loop {
             let entry = match self.walk.next() {
                 None => return Ok(None),
@@ -95,13 +158,19 @@ impl Source for TreeSource {
                 let note = format!("{}: {what}, not stored", path.display());
                 return Ok(Some(Input::Skipped(note)));
             }
-            let below = path.strip_prefix(&self.root).unwrap_or(path);
-            let input = self.input(path, below.as_os_str().as_bytes());
-            let input = input.unwrap_or_else(Input::Failed);
+            if self.keyspaces.is_some() && path.strip_prefix(&self.root) == Ok(Path::new(KEYSPACES))
+            {
+                continue;
+            }
+            let Some(key) = self.key(path) else {
+                let note = format!("{}: in no keyspace that {KEYSPACES} lists", path.display());
+                return Ok(Some(Input::Skipped(note)));
+            };
+            let input = self.input(path, &key).unwrap_or_else(Input::Failed);
             self.position += match &input {
                 Input::Pair(_, content, _) => content.len() as u64,
                 Input::File(_, _, len) => *len,
-                Input::Skipped(_) | Input::Failed(_) => 0,
+                Input::Keyspace(..) | Input::Skipped(_) | Input::Failed(_) => 0,
             };
             self.place = path.to_owned();
             return Ok(Some(input));
@@ -114,6 +183,10 @@ impl Source for TreeSource {
 
     fn position(&self) -> u64 {
         self.position
+    }
+
+    fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
     }
 }
 
@@ -130,8 +203,11 @@ pub fn measure(root: &Path) -> Result<(u64, u64)> {
 pub struct TreeSink {
     target: PathBuf,
     beside: Option<TempDir>,
-    /// The directory in which files are written.
+    /// The directory in which files are written, that of a keyspace if there are several.
     root: PathBuf,
+    /// The list of keyspaces, if there are several, and their number.
+    list: String,
+    keyspaces: usize,
     /// The directory of the last file, which exists already.
     parent: PathBuf,
 }
@@ -152,7 +228,8 @@ impl TreeSink {
         let builder = Builder::new().prefix(".cleave-export-").tempdir_in(root);
         let beside = builder.map_err(Failure::file("create", root))?;
         let (target, written) = (root.to_owned(), beside.path().to_owned());
-        Ok(Self { target, beside: Some(beside), parent: written.clone(), root: written })
+        let (parent, list) = (written.clone(), String::new());
+        Ok(Self { target, beside: Some(beside), parent, root: written, list, keyspaces: 0 })
     }
 
     fn make_parent(&mut self, path: &Path) -> io::Result<()> {
@@ -166,6 +243,24 @@ impl TreeSink {
 }
 
 impl Sink for TreeSink {
+    fn begin(&mut self, keyspace: &str, options: KeyspaceOptions) -> Result<()> {
+        // Most names are names of directories, too; no name stands for two of them.
+        let is_fit = unfit(keyspace.as_bytes()).is_none() && !keyspace.contains('/');
+        let directory = match is_fit && !keyspace.starts_with('%') && keyspace != KEYSPACES {
+            true => keyspace.to_owned(),
+            false => format!("%{}", self.keyspaces),
+        };
+        self.keyspaces += 1;
+        let Some(beside) = &self.beside else { return Ok(()) };
+        self.root = beside.path().join(&directory);
+        fs::create_dir(&self.root).map_err(Failure::file("create", &self.root))?;
+        self.parent.clone_from(&self.root);
+        let listed = Listed { keyspace: keyspace.to_owned(), directory, options: options.into() };
+        self.list += &serde_json::to_string(&listed).map_err(|e| Failure::output(e.into()))?;
+        self.list.push('\n');
+        Ok(())
+    }
+
     fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
         self.write(key, |mut file| Ok(file.write_all(value)?))
     }
@@ -192,14 +287,18 @@ impl Sink for TreeSink {
     }
 
     fn finish(&mut self) -> Result<()> {
-        let entries = fs::read_dir(&self.root).map_err(Failure::file("list", &self.root))?;
+        let Some(beside) = self.beside.take() else { return Ok(()) };
+        if self.keyspaces > 0 {
+            let list = beside.path().join(KEYSPACES);
+            fs::write(&list, &self.list).map_err(Failure::file("write", &list))?;
+        }
+        let entries = fs::read_dir(beside.path()).map_err(Failure::file("list", beside.path()))?;
         for entry in entries {
-            let entry = entry.map_err(Failure::file("list", &self.root))?;
+            let entry = entry.map_err(Failure::file("list", beside.path()))?;
             let to = self.target.join(entry.file_name());
             fs::rename(entry.path(), &to).map_err(Failure::file("create", &to))?;
         }
-        let emptied = self.beside.take().map(TempDir::close).transpose();
-        emptied.map_err(Failure::file("remove", &self.root)).map(|_| ())
+        beside.close().map_err(Failure::file("remove", &self.target))
     }
 }
 
@@ -226,6 +325,9 @@ impl TreeSink {
     ) -> Result<Option<String>> {
         if let Some(reason) = unfit(key) {
             return Ok(Some(reason.to_owned()));
+        }
+        if self.keyspaces == 0 && key == KEYSPACES.as_bytes() {
+            return Ok(Some("the name of the list of keyspaces".to_owned()));
         }
         let path = self.root.join(OsStr::from_bytes(key));
         let create = || OpenOptions::new().write(true).create_new(true).open(&path);

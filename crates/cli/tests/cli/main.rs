@@ -6,6 +6,7 @@ mod keyspaces;
 mod level0;
 mod formats;
 mod care;
+mod all_keyspaces;
 mod backup;
 mod blobs;
 mod bulk;

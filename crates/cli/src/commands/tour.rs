@@ -3,9 +3,11 @@
 //! The expected value of every key needs no second copy: it is the content of its file and, after
 //! updates, a line with the round in which it was written.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -144,6 +146,10 @@ struct Tour<'a> {
     options: Options,
     console: &'a Console,
     round: u32,
+    /// Whether what the tour leaves out of the tree was said.
+    noted: Cell<bool>,
+    /// Files of the tree that are in the database.
+    files: u64,
     deleted: HashSet<Vec<u8>>,
     user_bytes: u64,
     written_bytes: u64,
@@ -189,6 +195,8 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         options,
         console,
         round: 0,
+        noted: Cell::new(false),
+        files: 0,
         deleted: HashSet::new(),
         user_bytes: 0,
         written_bytes: 0,
@@ -253,7 +261,7 @@ impl Tour<'_> {
         Ok(Summary {
             step: "summary",
             preset: self.options.preset.name(),
-            files: measure(self.root)?.0,
+            files: self.files,
             differences: self.differences,
             problems: problems.iter().map(ToString::to_string).collect(),
             user_bytes: self.user_bytes,
@@ -297,10 +305,21 @@ impl Tour<'_> {
         let mut source = TreeSource::new(self.root, &self.path)?;
         while let Some(input) = source.next()? {
             interrupt::check()?;
-            if let Input::Pair(key, content, _) = input {
-                visit(key, content)?;
+            match input {
+                Input::Pair(key, content, _) => visit(key, content)?,
+                Input::File(key, mut file, len) => {
+                    let mut content = Vec::with_capacity(len as usize);
+                    let read = file.read_to_end(&mut content);
+                    read.map_err(Failure::file("read", Path::new(&source.place())))?;
+                    visit(key, content)?;
+                }
+                Input::Skipped(what) | Input::Failed(what) if !self.noted.get() => {
+                    self.console.note(&what);
+                }
+                Input::Skipped(_) | Input::Failed(_) | Input::Keyspace(..) => {}
             }
         }
+        self.noted.set(true);
         Ok(())
     }
 
@@ -316,6 +335,7 @@ impl Tour<'_> {
         })?;
         loader.finish()?;
         (step.items, step.bytes) = (loader.items, loader.bytes);
+        self.files = loader.items;
         if self.round > 0 {
             step.remark = format!("round {}", self.round);
         }

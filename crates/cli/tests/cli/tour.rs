@@ -28,6 +28,19 @@ fn the_tour_shows_a_tree_that_stays_whole() {
     }
 }
 
+/// Files of 4 MiB and more were left out, and the tour said that every file had come back.
+#[test]
+fn the_tour_takes_long_files_and_names_what_it_leaves_out() {
+    let home = Home::new();
+    home.file("tree/short", b"short");
+    home.file("tree/long", &vec![7; 5 << 20]);
+    std::os::unix::fs::symlink("short", home.path("tree/link")).unwrap();
+    let ran = home.run(&["tour", "tree", "--keep", "kept", "--rounds", "0"]);
+    assert_eq!(ran.err.matches("tree/link: a symbolic link, not stored").count(), 1, "{}", ran.err);
+    assert!(ran.text().contains("every one of 2 files"));
+    assert_eq!(home.run(&["--db", "kept", "get", "long"]).ok().len(), 5 << 20);
+}
+
 #[test]
 fn the_tour_speaks_json_and_leaves_what_it_is_told_to_keep() {
     let home = planted();

@@ -40,11 +40,18 @@ pub struct CheckReport {
     pub keys: u64,
     /// Bytes of values that visible keys point to.
     pub value_bytes: u64,
-    /// All problems found; empty if there are none.
+    /// The problems found; empty if there are none. At most 100.
     pub problems: Vec<Error>,
+    /// Problems that are not listed.
+    pub unlisted: u64,
+    /// Keys that are intact and cannot be read, each as the error of its read: a merge cannot be
+    /// applied to the value below it, or this open does not know its operator. At most 100.
+    pub unmerged: Vec<Error>,
+    /// Number of all of them.
+    pub unmerged_keys: u64,
 }
 
-/// Most problems that are listed: a lost disk is one cause with many symptoms.
+/// Most problems, or keys, that are listed: a lost disk is one cause with many symptoms.
 const PROBLEMS_MAX: usize = 100;
 
 impl CheckReport {
@@ -52,10 +59,12 @@ impl CheckReport {
     /// times.
     fn note(&mut self, result: Result<()>) {
         if let Err(problem) = result
-            && self.problems.len() < PROBLEMS_MAX
             && !self.problems.iter().any(|known| is_same_damage(known, &problem))
         {
-            self.problems.push(problem);
+            match self.problems.len() {
+                0..PROBLEMS_MAX => self.problems.push(problem),
+                _ => self.unlisted += 1,
+            }
         }
     }
 }
@@ -347,9 +356,18 @@ fn check_pointers(
         }
         if iter.kind() == EntryKind::Operand {
             let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
-            // Whether this open knows the operator says nothing about the data.
-            let damaged = |e: &Error| e.kind() != ErrorKind::Merge;
-            report.note(found.err().filter(damaged).map_or(Ok(()), Err));
+            match found {
+                // That a merge does not fit says nothing about the files.
+                Err(e) if e.kind() == ErrorKind::Merge => {
+                    report.unmerged_keys += 1;
+                    if report.unmerged.len() < PROBLEMS_MAX {
+                        let keyspace = engine.catalog.find(iter.key()).map(|(entry, _)| entry);
+                        let name = keyspace.map(|entry| entry.name.clone()).unwrap_or_default();
+                        report.unmerged.push(e.with("keyspace", name));
+                    }
+                }
+                found => report.note(found.map(drop)),
+            }
         }
         if iter.kind() == EntryKind::Hot {
             let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);

@@ -32,7 +32,8 @@ pub trait MergeOperator: Send + Sync {
 
     /// The value of `key` after `operand`; `value` is the one before, if there is one. `None` if
     /// the operand cannot be applied to it: reads of the key then fail with [`ErrorKind::Merge`]
-    /// until it is written anew, and nothing is lost.
+    /// until it is put or deleted, and nothing is lost:
+    /// [`crate::Keyspace::get_below_failed_merge`] returns that value.
     fn apply(&self, key: &[u8], value: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
 
     /// One operand that does what `older` and then `newer` do, whatever the value before; `None` if
@@ -230,6 +231,27 @@ impl MergeOperators {
         }
         Ok(made.unwrap_or_default())
     }
+
+    /// The value of the tree key `encoded_key` below the first of the stored operands, the newest
+    /// first, that cannot be applied, where `value` was before them; `None` if none was there.
+    pub(crate) fn value_below(
+        &self,
+        encoded_key: &[u8],
+        value: Option<&[u8]>,
+        operands: &[impl AsRef<[u8]>],
+    ) -> Result<Option<Vec<u8>>> {
+        let mut made = value.map(<[u8]>::to_vec);
+        for stored in operands.iter().rev() {
+            let StoredOperand { operator, operand } = StoredOperand::decode(stored.as_ref())?;
+            let apply = |operator: &dyn MergeOperator| {
+                operator.apply(user_key(encoded_key), made.as_deref(), operand)
+            };
+            let after = self.find(operator).and_then(apply);
+            let Some(after) = after.filter(|value| value.len() <= VALUE_LEN_MAX) else { break };
+            made = Some(after);
+        }
+        Ok(made)
+    }
 }
 
 /// Operands of an operator, the oldest first, after neighbours were combined that can be: so what
@@ -252,8 +274,9 @@ fn combined<'o>(
 
 #[cold]
 fn cannot_apply(operator: &str, key: &[u8]) -> Error {
-    let what = "a merge operator cannot apply an operand to the value of the key; put a value \
-                that it knows";
+    let what = "a merge operator cannot apply an operand to the value of the key; \
+                get_below_failed_merge (`cleave get --below KEY`) returns the value below it, and \
+                a put or a delete of the key mends it";
     let key = key.escape_ascii().to_string();
     Error::new(ErrorKind::Merge, what).with("operator", operator).with("key", key)
 }

@@ -9,7 +9,8 @@ use cleavedb_base::{Error, Result};
 use crate::cursor::Cursor;
 use crate::item::Item;
 
-/// Iterator over a range, from both ends; yields every key once. After an error it ends.
+/// Iterator over a range, from both ends; yields every key once. After an error it ends; a cursor
+/// steps on behind a value that cannot be read.
 ///
 /// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
 pub struct Range {

@@ -10,7 +10,9 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
-use cleavedb_base::{EncodedKey, EntryKind, Expiry, KeyspaceId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, ErrorKind, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
+};
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, RangeTombstones, Version};
@@ -193,6 +195,20 @@ pub(crate) fn get_with_expiry(
     }
     let _timer = engine.timer(Operation::Get);
     get_encoded(engine, EncodedKey::new(keyspace, key).as_bytes(), snapshot, Heats::Yes)
+}
+
+/// As [`get`]; below a merge that cannot be applied, if there is one.
+pub(crate) fn get_below_failed_merge(
+    engine: &Engine,
+    (keyspace, key): (KeyspaceId, &[u8]),
+) -> Result<Option<Bytes>> {
+    match get(engine, (keyspace, key), None) {
+        Err(e) if e.kind() == ErrorKind::Merge => {
+            let found = merged::get_below(engine, EncodedKey::new(keyspace, key).as_bytes())?;
+            Ok(found.map(|(value, _)| value))
+        }
+        found => found,
+    }
 }
 
 /// Whether a read adds to the heat of its key: scans and the store itself do not.

@@ -92,6 +92,10 @@ pub enum Command {
         /// Which part of the value
         #[command(flatten)]
         part: PartArgs,
+        /// If a merge cannot be applied to the value: what is below it. A put of that, or a del,
+        /// mends the key
+        #[arg(long, conflicts_with_all = ["offset", "length"])]
+        below: bool,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -260,13 +264,20 @@ pub enum Command {
     /// Show what the database holds, what that costs, and what is wrong with it
     Stats(StatsArgs),
     /// Read and check everything: checksums, order, that every pointer leads to its record
+    ///
+    /// Of all keyspaces. Keys that are intact but cannot be read, since a merge cannot be applied
+    /// to what was there, are named, too; the exit code is 4 if there is nothing else.
     Check,
     /// Save everything readable in a damaged database into a new one, and report what is lost
     ///
     /// The damaged one is only read: nothing in it changes, and its lock is not taken, so it must
     /// not be open elsewhere. Any file may be missing, even `current` and the manifest. A key whose
     /// newest value cannot be read is left out and listed; one that may have been deleted, or
-    /// overwritten, by a lost write is saved and listed. The exit code is 3 if anything was lost.
+    /// overwritten, by a lost write is saved and listed. Of a key with a merge that cannot be
+    /// applied the value below it is saved, and the key listed. Keyspaces come with their options;
+    /// so do the threshold of `tune --save`, the space limit and the retention of changes. Changes
+    /// that were kept do not, nor does the placement on other disks, unless --place gives one; they
+    /// are listed. The exit code is 3 if anything was lost.
     /// The new one has the preset of the old, a guess if `current` is lost, or that of --preset.
     Repair {
         /// Directory of the damaged database

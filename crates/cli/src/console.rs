@@ -103,6 +103,19 @@ impl Console {
         });
     }
 
+    /// Reports a key that a list leaves out, since a merge cannot be applied to its value; `count`
+    /// are left out so far, of which the first ones are named. Returns any other error.
+    pub fn left_out(&self, error: cleavedb::Error, count: &mut u64) -> Result<()> {
+        if error.kind() != cleavedb::ErrorKind::Merge {
+            return Err(error.into());
+        }
+        *count += 1;
+        if *count <= LEFT_OUT_MAX {
+            self.warn(&format!("left out: {error}"));
+        }
+        Ok(())
+    }
+
     /// Reports the error that ended the command, unless the reader of the output has closed it.
     pub fn fail(&self, failure: &Failure) {
         // Output before the error is still a result.
@@ -119,6 +132,9 @@ impl Console {
         }
     }
 }
+
+/// Most keys of a list that are named as left out.
+const LEFT_OUT_MAX: u64 = 20;
 
 /// What to do about damage.
 const DAMAGED: &str = "`cleave check` names all that is damaged; restore a backup, or `cleave \

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::de::{self, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A time to live as it is written: `30s`, `12h`, `1day 6h`.
 pub fn ttl(text: &str) -> Result<Duration, String> {
@@ -70,6 +71,37 @@ fn moment(text: &str) -> Result<SystemTime, String> {
     moment.ok_or_else(|| "out of range".to_owned())
 }
 
+/// When a value of a file expires: at a moment, or never, whatever its keyspace says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lasts(pub Option<SystemTime>);
+
+impl Lasts {
+    /// What has to be written of a value with this expiry, in a keyspace in which values may expire
+    /// by themselves.
+    pub fn of(expires: Option<SystemTime>, by_itself: bool) -> Option<Self> {
+        let moment = Moment::of(expires);
+        (moment.is_some() || by_itself).then(|| Self(moment.map(|Moment(at)| at)))
+    }
+}
+
+impl Serialize for Lasts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            None => serializer.serialize_str("never"),
+            Some(at) => Moment(at).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Lasts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match &*String::deserialize(deserializer)? {
+            "never" => Ok(Self(None)),
+            text => Moment::deserialize(text.into_deserializer()).map(|Moment(at)| Self(Some(at))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +124,12 @@ mod tests {
         for wrong in ["tomorrow", "", "+02:00", "2027-01-15T08:00:00+0200", "2027-01-15T08:00"] {
             assert!(moment(wrong).is_err(), "{wrong}");
         }
-        assert!(Moment::of(Some(at + Duration::from_secs(1 << 40))).is_none());
+        let late = Some(at + Duration::from_secs(1 << 40));
+        assert!(Moment::of(late).is_none());
+        assert_eq!((Lasts::of(late, false), Lasts::of(late, true)), (None, Some(Lasts(None))));
+        for lasts in [Lasts(Some(at)), Lasts(None)] {
+            let text = serde_json::to_string(&lasts).unwrap();
+            assert_eq!(serde_json::from_str::<Lasts>(&text).unwrap(), lasts, "{text}");
+        }
     }
 }

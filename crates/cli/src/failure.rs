@@ -106,6 +106,9 @@ pub enum Failure {
         /// The reason.
         cause: Box<Failure>,
     },
+    /// Keys of a list that cannot be read.
+    #[error("{} left out: a merge cannot be applied", cleavedb_units::counted(*.0, "key"))]
+    LeftOut(u64),
     /// A line of a shell that failed.
     #[error("line {number}: {cause}")]
     Line {
@@ -201,6 +204,7 @@ impl Failure {
             Self::Engine(error) => error.kind().name(),
             Self::Bench(_) => "bench",
             Self::NotInstalled { .. } => "not installed",
+            Self::LeftOut(_) => "left out",
             Self::File { .. } => "file",
             Self::Input { .. } => "input",
         }

@@ -1,6 +1,6 @@
 //! Keyspaces as an export has them, with their options, and as an import makes them.
 
-use cleavedb::{Db, Keyspace, KeyspaceOptions};
+use cleavedb::{Db, Keyspace, KeyspaceOptions, MinSeparated};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
@@ -52,9 +52,10 @@ pub fn differs(db: &Db, name: &str, options: KeyspaceOptions) -> Result<Option<S
         Some(found) if found.stored_options()? != wanted => {
             Some(format!("keyspace {name} is there, and keeps the options that it has"))
         }
-        None if wanted != options => Some(format!(
-            "keyspace {name}: min_separated is left out, this layout keeps values in the index"
-        )),
+        None if wanted != options => {
+            let why = "min_separated is left out, this layout keeps values in the index";
+            Some(format!("keyspace {name}: {why}"))
+        }
         _ => None,
     })
 }
@@ -69,7 +70,8 @@ pub fn make(db: &Db, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
 
 /// The options without those that the layout of the database has no use for.
 fn fitting(db: &Db, options: KeyspaceOptions) -> KeyspaceOptions {
-    let min_separated = options.min_separated.filter(|_| db.options().layout.separates());
+    let min_separated =
+        options.min_separated.filter(|_| db.options().min_separated != MinSeparated::Never);
     KeyspaceOptions { min_separated, ..options }
 }
 

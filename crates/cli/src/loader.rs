@@ -63,6 +63,22 @@ impl Loader {
         Ok(())
     }
 
+    /// Stores a value that is as long as a blob, and expires at a time or stays, behind the batch
+    /// so far.
+    pub fn put_blob(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<SystemTime>,
+    ) -> cleavedb::Result<()> {
+        self.write()?;
+        self.keyspace.put_reader_until(key, value, expires)?;
+        self.items += 1;
+        self.stored += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
     /// Removes `key`, with the rest of its batch.
     pub fn delete(&mut self, key: &[u8]) -> cleavedb::Result<()> {
         self.batch.keyspace(&self.keyspace).delete(key)?;

@@ -38,6 +38,26 @@ pub(super) fn get(
     hash: u64,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<(Bytes, Expiry)>> {
+    make(engine, (encoded_key, hash), snapshot, |value, operands| {
+        engine.merges.operators().value(encoded_key, value, operands).map(Some)
+    })
+}
+
+/// The value of a key below the first operand that cannot be applied.
+#[cold]
+pub(super) fn get_below(engine: &Engine, encoded_key: &[u8]) -> Result<Option<(Bytes, Expiry)>> {
+    make(engine, (encoded_key, hash64(encoded_key, 0)), None, |value, operands| {
+        engine.merges.operators().value_below(encoded_key, value, operands)
+    })
+}
+
+/// What `apply` makes of the value of a key before its operands and of these, newest first.
+fn make(
+    engine: &Engine,
+    (encoded_key, hash): (&[u8], u64),
+    snapshot: Option<ReadPoint>,
+    apply: impl Fn(Option<&[u8]>, &[Cow<'_, [u8]>]) -> Result<Option<Vec<u8>>>,
+) -> Result<Option<(Bytes, Expiry)>> {
     gather(engine, (encoded_key, hash), snapshot, |state, versions| {
         let length = versions.length();
         let (value, expiry) = match versions.below {
@@ -64,8 +84,8 @@ pub(super) fn get(
         if length.operands == 0 {
             return Ok(Some(value.map(|value| (value, expiry))));
         }
-        let operators = engine.merges.operators();
-        let made = operators.value(encoded_key, value.as_deref(), &versions.operands)?;
+        let made = apply(value.as_deref(), &versions.operands)?;
+        let Some(made) = made else { return Ok(Some(None)) };
         // What a value that expires becomes without its operands is not known yet.
         if snapshot.is_none() && expiry.is_never() && length.outweighs(made.len()) {
             engine.merges.long_chains.add(encoded_key);

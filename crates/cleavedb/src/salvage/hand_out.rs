@@ -1,7 +1,7 @@
 //! Hands out what was found, key by key, and reports the rest.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
@@ -21,27 +21,34 @@ use super::known::{Known, Verdict};
 use super::merged::Merged;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
-use crate::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::catalog::{self, DEFAULT_NAME, KeyspaceOptions, NAMES};
 use crate::dictionaries::{self, DICTIONARIES};
 use crate::range_deletes::{self, RANGES};
 use crate::time;
 
 /// What the system keyspace says.
-struct System {
-    /// The names of keyspaces.
-    names: BTreeMap<KeyspaceId, String>,
+#[derive(Default)]
+pub(super) struct System {
+    /// The keyspaces.
+    pub(super) keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceOptions)>,
     /// The ranges that were deleted.
     deleted: RangeTombstones,
 }
 
+/// The name of a keyspace whose own is lost.
+fn unnamed_keyspace(id: KeyspaceId) -> String {
+    format!("keyspace {}", id.0)
+}
+
 impl Salvage {
     /// Calls `visit` with every key that can be saved and its value, in no order, and returns a
-    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number.
+    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number, and
+    /// is among the damage.
     /// Stops at the first error of `visit`, and returns it.
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut keys = std::mem::take(&mut self.keys);
-        let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
-        let System { names, deleted } = self.read_system(system)?;
+        let System { keyspaces, deleted } = std::mem::take(&mut self.system);
+        let mut unnamed = BTreeSet::new();
         keys.retain(|key, known| {
             known.operands.retain(|seq| !deleted.covers(key, seq, SEQ_MAX));
             let is_deleted = deleted.covers(key, known.newest(), SEQ_MAX);
@@ -53,20 +60,30 @@ impl Salvage {
         self.hand_out_keys(keys, &mut |encoded_key, value, expiry| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let expires = time::expires_at(expiry);
-            match names.get(&id) {
-                Some(keyspace) => visit(Saved { keyspace, key, value, expires }),
+            match keyspaces.get(&id) {
+                Some((keyspace, _)) => visit(Saved { keyspace, key, value, expires }),
                 None => {
-                    let keyspace = &format!("keyspace {}", id.0);
+                    unnamed.insert(id);
+                    let keyspace = &unnamed_keyspace(id);
                     visit(Saved { keyspace, key, value, expires })
                 }
             }
         })?;
+        for id in unnamed {
+            let what =
+                "the name and the options of a keyspace are lost; it is saved under a number";
+            self.report.note(Error::corruption(what).with("keyspace", unnamed_keyspace(id)));
+        }
         Ok(self.report)
     }
 
-    /// Reads the records of the system keyspace.
-    fn read_system(&mut self, records: BTreeMap<Vec<u8>, Known>) -> Result<System> {
-        let mut names = BTreeMap::from([(KeyspaceId::DEFAULT, DEFAULT_NAME.to_owned())]);
+    /// Reads the records of the system keyspace. Those that are lost, and keyspaces that may have
+    /// been dropped, are damage.
+    pub(super) fn read_system(&mut self) -> Result<()> {
+        let first = EncodedKey::new(KeyspaceId::SYSTEM, b"");
+        let records = self.keys.split_off(first.as_bytes());
+        let usual = (DEFAULT_NAME.to_owned(), KeyspaceOptions::default());
+        let mut keyspaces = BTreeMap::from([(KeyspaceId::DEFAULT, usual)]);
         let (mut ranges, mut damage) = (Vec::new(), Vec::new());
         let seqs: BTreeMap<Vec<u8>, SeqNo> =
             records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
@@ -75,8 +92,8 @@ impl Salvage {
         self.hand_out_keys(records, &mut |encoded_key, value, _| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let read = match key.first() {
-                Some(&NAMES) => catalog::decode(key, value).map(|(name, id, _)| {
-                    names.insert(id, name);
+                Some(&NAMES) => catalog::decode(key, value).map(|(name, id, options)| {
+                    keyspaces.insert(id, (name, options));
                 }),
                 Some(&DICTIONARIES) => dictionaries::decode(key, value)
                     .map(|(_, dictionary)| dictionaries.add(Arc::new(dictionary))),
@@ -90,8 +107,29 @@ impl Salvage {
             Ok(())
         })?;
         damage.into_iter().for_each(|error| self.report.note(error));
-        (self.report.keys, self.report.value_bytes) = counted;
-        Ok(System { names, deleted: RangeTombstones::default().with(ranges, 0) })
+        let report = &mut self.report;
+        (report.keys, report.value_bytes) = counted;
+        (report.lost_keys, report.uncertain_keys) = (0, 0);
+        for key in std::mem::take(&mut report.lost) {
+            report.note(match key.split_first() {
+                Some((&NAMES, name)) => {
+                    let what = "the options of a keyspace are lost";
+                    Error::corruption(what).with("keyspace", name.escape_ascii())
+                }
+                Some((&RANGES, _)) => Error::corruption(
+                    "a deleted range is lost: what was deleted there may be among what is saved",
+                ),
+                _ => Error::corruption("a dictionary is lost"),
+            });
+        }
+        for key in std::mem::take(&mut report.uncertain) {
+            if let Some((&NAMES, name)) = key.split_first() {
+                let what = "a keyspace may have been dropped, or have had other options";
+                report.note(Error::corruption(what).with("keyspace", name.escape_ascii()));
+            }
+        }
+        self.system = System { keyspaces, deleted: RangeTombstones::default().with(ranges, 0) };
+        Ok(())
     }
 
     fn hand_out_keys(
@@ -136,9 +174,10 @@ impl Salvage {
         self.hand_out_entries(in_tables, &mut visit_merged)?;
         self.hand_out_records(in_records, &mut visit_merged)?;
         self.report.keys += merged.visit_rest(visit)?;
-        for key in merged.unmade() {
-            list(&mut self.report.lost, &mut self.report.lost_keys, &key);
-        }
+        let report = &mut self.report;
+        let (below, unmade) = merged.failed();
+        below.iter().for_each(|key| list(&mut report.unmerged, &mut report.unmerged_keys, key));
+        unmade.iter().for_each(|key| list(&mut report.lost, &mut report.lost_keys, key));
         Ok(())
     }
 

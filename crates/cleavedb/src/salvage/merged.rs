@@ -16,7 +16,9 @@ pub(super) struct Merged {
     operators: MergeOperators,
     /// The operands of each tree key, newest first.
     operands: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
-    /// Keys of which no value can be made.
+    /// Keys with an operand that cannot be applied to the value below it, which was handed out.
+    below: Vec<Vec<u8>>,
+    /// Those that have none below it.
     unmade: Vec<Vec<u8>>,
 }
 
@@ -37,9 +39,9 @@ impl Merged {
         self.operands.remove(encoded_key);
     }
 
-    /// Keys of which no value could be made.
-    pub(super) fn unmade(self) -> Vec<Vec<u8>> {
-        self.unmade
+    /// Keys of which the value below an operand was handed out, and those of which none could be.
+    pub(super) fn failed(self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        (self.below, self.unmade)
     }
 
     /// Hands a value out after the operands of its key, if it has some.
@@ -76,9 +78,14 @@ impl Merged {
         match made {
             Ok(made) => visit(encoded_key, &made, Expiry::NEVER).map(|()| true),
             Err(_) => {
-                let key = split_encoded_key(encoded_key).map_or(&[][..], |(_, key)| key);
-                self.unmade.push(key.to_vec());
-                Ok(false)
+                let key = split_encoded_key(encoded_key).map_or(&[][..], |(_, key)| key).to_vec();
+                let below = self.operators.value_below(encoded_key, value, operands)?;
+                let Some(below) = below else {
+                    self.unmade.push(key);
+                    return Ok(false);
+                };
+                self.below.push(key);
+                visit(encoded_key, &below, Expiry::NEVER).map(|()| true)
             }
         }
     }

@@ -26,7 +26,7 @@ use std::time::SystemTime;
 
 use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, Expiry, FileNumber, Result, SeqNo, ValuePointer,
+    EncodedKey, EntryKind, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
 };
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
@@ -34,11 +34,14 @@ use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salva
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_values::{Dictionaries, ValueLayout};
 
+use crate::catalog::KeyspaceOptions;
 use crate::manifest::{LiveFiles, Loaded, Manifest};
 use crate::merge::MergeOperators;
-use crate::options::{LogPolicy, Options, Preset};
+use crate::options::{LogPolicy, MinSeparated, Options, Preset};
 use crate::unopened::{Unopened, window_behind};
+use crate::volume::Volume;
 
+use hand_out::System;
 use known::{Found, Indexed, Known, Location};
 use report::Damage;
 pub use report::SalvageReport;
@@ -55,6 +58,8 @@ pub struct Salvage {
     /// Those that compressed values name.
     dictionaries: Dictionaries,
     keys: BTreeMap<Vec<u8>, Known>,
+    /// What the system keyspace says.
+    system: System,
     /// Whether the manifest and every table that it names were read.
     trusted: bool,
     /// Whether every value file was read without damage.
@@ -100,6 +105,7 @@ impl Salvage {
             cache: Arc::new(BlockCache::new(0)),
             dictionaries: Dictionaries::default(),
             keys: BTreeMap::new(),
+            system: System::default(),
             operators: MergeOperators::default(),
             trusted: false,
             values_are_whole: false,
@@ -109,7 +115,25 @@ impl Salvage {
         let tables_are_whole = this.read_tables()?;
         this.trusted = this.live.is_some() && tables_are_whole;
         this.read_records(tables_are_whole)?;
+        this.read_system()?;
         Ok(this)
+    }
+
+    /// The keyspaces but the default one, empty ones, too, with their options.
+    pub fn keyspaces(&self) -> impl Iterator<Item = (&str, KeyspaceOptions)> {
+        let named = self.system.keyspaces.iter().filter(|(id, _)| **id != KeyspaceId::DEFAULT);
+        named.map(|(_, (name, options))| (name.as_str(), *options))
+    }
+
+    /// The length from which on values leave the index that is stored with the data, as
+    /// [`crate::Keyspace::store_min_separated`] stores it for the default keyspace.
+    pub fn min_separated(&self) -> Option<usize> {
+        self.live.as_ref().and_then(LiveFiles::saved_separation)
+    }
+
+    /// The directories besides its own that the database has files in, with what is placed there.
+    pub fn volumes(&self) -> &[Volume] {
+        self.files.current.as_ref().map_or(&[], |current| &current.volumes)
     }
 
     /// The same with the operators of merges that the database was opened with, if it had others
@@ -141,7 +165,8 @@ impl Salvage {
             }
         }
         let message = "no manifest can be believed: which tables count is a guess, and a deleted \
-                       key may come back out of one that did not count any more";
+                       key may come back out of one that did not count any more; a space limit, \
+                       a threshold and a retention of changes that were stored are lost";
         self.report.note(Error::corruption(message));
         self.report.stale = true;
         Ok(())
@@ -327,8 +352,9 @@ impl Salvage {
         scanned.map_err(failed)
     }
 
-    /// Options for a database like the damaged one: its layout and the tuning of its preset.
-    /// Unknown ones are guessed.
+    /// Options for a database like the damaged one: its layout and the tuning of its preset, and
+    /// the threshold, the space limit and the retention of changes that it stored. Unknown ones are
+    /// guessed.
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
         let is_separated = |found: &Found| found.kind.is_separated();
@@ -336,6 +362,16 @@ impl Salvage {
         let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
         let like = || Preset::of_layout(&stored.unwrap_or_else(guess));
         let usual = Options::preset(self.preset.unwrap_or_else(like));
-        stored.into_iter().fold(usual, Options::with_layout)
+        let mut options = stored.into_iter().fold(usual, Options::with_layout);
+        if let Some(live) = &self.live {
+            options.space_limit = Some(live.space_limit).filter(|limit| *limit > 0);
+            options.change_retention_bytes = Some(live.change_log.bytes).filter(|bytes| *bytes > 0);
+        }
+        if let (MinSeparated::Stored(usual), Some(least)) =
+            (&mut options.min_separated, self.min_separated())
+        {
+            *usual = least;
+        }
+        options
     }
 }

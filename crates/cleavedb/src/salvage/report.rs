@@ -25,6 +25,11 @@ pub struct SalvageReport {
     pub lost: Vec<Vec<u8>>,
     /// Number of all of them.
     pub lost_keys: u64,
+    /// Keys with a merge that cannot be applied, which were returned with the value below it; at
+    /// most 1000.
+    pub unmerged: Vec<Vec<u8>>,
+    /// Number of all of them.
+    pub unmerged_keys: u64,
     /// Keys that were returned and may have been deleted or overwritten by lost operations; at most
     /// 1000.
     pub uncertain: Vec<Vec<u8>>,

@@ -275,6 +275,45 @@ fn operands_of_an_unknown_operator_are_kept() {
     }
 }
 
+/// One such merge ended every scan of the store, and a check said that all was well.
+#[test]
+fn a_merge_that_does_not_fit_is_named_and_hides_nothing_but_its_key() {
+    for setup in Setup::designs() {
+        for len in [20, 3000] {
+            let db = open(&setup);
+            let text = "v".repeat(len);
+            ["a", "text", "z"].iter().for_each(|key| db.put(key, &text).unwrap());
+            db.merge("text", &append("1")).unwrap();
+            db.merge("text", &Operand::add(1)).unwrap();
+            for job in [|_: &Db| Ok(()), Db::flush, Db::compact, Db::collect] {
+                job(&db).unwrap();
+                let error = db.get("text").unwrap_err();
+                let about = (error.kind(), error.fact("operator"), error.fact("key"));
+                assert_eq!(about, (ErrorKind::Merge, Some("add"), Some("text")), "{setup}");
+                assert!(error.message().contains("a put or a delete of the key mends it"));
+                let below = db.get_below_failed_merge("text").unwrap().unwrap();
+                assert_eq!(below, format!("{text}1").as_bytes(), "{setup}");
+                let (mut cursor, mut found) = (db.cursor(..), Vec::new());
+                while cursor.next().unwrap() {
+                    let key = String::from_utf8(cursor.key().unwrap().to_vec()).unwrap();
+                    found.push((key, cursor.value().is_ok()));
+                }
+                let all = [("a", true), ("text", false), ("z", true)];
+                assert_eq!(found, all.map(|(key, is_read)| (key.to_owned(), is_read)), "{setup}");
+                let report = db.verify().unwrap();
+                assert!(report.problems.is_empty(), "{setup}: {:?}", report.problems);
+                let named = report.unmerged.iter().map(|e| (e.fact("keyspace"), e.fact("key")));
+                assert!(named.eq([(Some("default"), Some("text"))]), "{setup}: {report:?}");
+            }
+            assert_eq!(db.get_below_failed_merge("a").unwrap().unwrap(), text.as_bytes());
+            assert_eq!(db.get_below_failed_merge("b").unwrap(), None);
+            db.put("text", "5").unwrap();
+            assert_eq!(db.get("text").unwrap().unwrap(), "5", "{setup}");
+            assert_eq!(db.verify().unwrap().unmerged_keys, 0, "{setup}");
+        }
+    }
+}
+
 #[test]
 fn nothing_of_what_many_threads_count_up_is_lost() {
     const THREADS: usize = 4;

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cleavedb::{
-    Background, Db, Durability, Operand, Options, Preset, Salvage, SalvageReport, Saved,
+    Background, Db, Durability, KeyspaceOptions, MinSeparated, Operand, Options, Preset, Salvage,
+    SalvageReport, Saved, ValueCompression,
 };
 
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -168,6 +170,76 @@ fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
         assert!(saved == expected, "{preset}");
         let whole = (report.keys, report.damages) == (expected.len() as u64, 0);
         assert!(whole, "{preset}: {report:?}");
+    }
+}
+
+/// Keyspaces came back with default options, empty ones did not, and nothing was said.
+#[test]
+fn what_is_stored_beside_keys_comes_back() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let separates = Options::preset(preset).layout.separates();
+        let sessions = KeyspaceOptions {
+            min_separated: separates.then_some(9),
+            ttl: Some(Duration::from_secs(3600)),
+            compression: Some(ValueCompression::Zstd),
+        };
+        let limits = (Some(8 << 30), Some(1 << 20));
+        let (space_limit, change_retention_bytes) = limits;
+        let stored = Options { space_limit, change_retention_bytes, ..options(preset) };
+        let db = Db::open(dir.path(), stored).unwrap();
+        db.create_keyspace("sessions", sessions).unwrap().put("key", "value").unwrap();
+        let empty = db.create_keyspace("empty", KeyspaceOptions::default()).unwrap();
+        empty.store_ttl(Some(Duration::from_secs(300))).unwrap();
+        db.create_keyspace("gone", sessions).unwrap();
+        db.flush().unwrap();
+        db.drop_keyspace("gone").unwrap();
+        if separates {
+            db.store_min_separated(Some(77)).unwrap();
+        }
+        db.close().unwrap();
+        let salvage = Salvage::search(dir.path()).unwrap();
+        let mut names: Vec<_> = salvage.keyspaces().collect();
+        names.sort_unstable_by_key(|(name, _)| *name);
+        let ttl = Some(Duration::from_secs(300));
+        let of_empty = KeyspaceOptions { ttl, ..KeyspaceOptions::default() };
+        assert_eq!(names, [("empty", of_empty), ("sessions", sessions)], "{preset}");
+        assert_eq!(salvage.min_separated(), separates.then_some(77), "{preset}");
+        let like = salvage.options();
+        assert_eq!((like.space_limit, like.change_retention_bytes), limits, "{preset}");
+        let is_stored = like.min_separated == MinSeparated::Stored(77);
+        assert_eq!(is_stored, separates, "{preset}");
+        assert!(salvage.volumes().is_empty());
+        let report = salvage.hand_out(&mut |_| Ok(())).unwrap();
+        assert_eq!((report.keys, report.damages), (1, 0), "{preset}: {report:?}");
+    }
+}
+
+/// A key with a merge that does not fit was dropped.
+#[test]
+fn the_value_below_a_merge_that_does_not_fit_is_saved() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let (whole, copied) = (dir.path().join("db"), dir.path().join("copy"));
+        let db = Db::open(&whole, options(preset)).unwrap();
+        for (key, value) in [("short", "Ada".to_owned()), ("long", "Ada ".repeat(900))] {
+            db.put(key, value).unwrap();
+            db.merge(key, &Operand::append(".")).unwrap();
+            db.merge(key, &Operand::add(1)).unwrap();
+        }
+        for flush in [false, true] {
+            if flush {
+                db.flush().unwrap();
+            }
+            copy(&whole, &copied);
+            let (found, report) = saved(&copied);
+            assert_eq!(found[&b"short"[..]], b"Ada.", "{preset}");
+            assert_eq!(found[&b"long"[..]], format!("{}.", "Ada ".repeat(900)).as_bytes());
+            let mut named = report.unmerged.clone();
+            named.sort();
+            assert_eq!(named, [b"long".to_vec(), b"short".to_vec()], "{preset}: {report:?}");
+            assert_eq!((report.lost_keys, report.unmerged_keys), (0, 2), "{preset}");
+        }
     }
 }
 

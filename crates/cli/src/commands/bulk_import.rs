@@ -5,11 +5,12 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use cleavedb::{BulkLoad, Db, KEY_LEN_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_MAX};
 
 use crate::args::BulkArgs;
+use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
@@ -18,6 +19,9 @@ use crate::loader::Loader;
 use crate::progress::Progress;
 use crate::sort::{Item, Sorter};
 
+/// When a value expires that never does, in milliseconds since 1970.
+const NEVER: u64 = u64::MAX - 1;
+
 /// Takes the items of an import.
 pub(super) trait Target {
     /// Makes sure of a keyspace; returns what differs from its options, in words.
@@ -25,7 +29,7 @@ pub(super) trait Target {
     /// Goes on with the keyspace of this name, or with that of the arguments.
     fn enter(&mut self, keyspace: Option<&str>) -> Result<()>;
     /// Takes an item, which may expire.
-    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<SystemTime>) -> Result<()>;
+    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<()>;
     /// Takes a key, and the file of this length that has its value.
     fn take_file(&mut self, key: &[u8], file: File, len: u64) -> Result<()>;
     /// Items and bytes so far.
@@ -75,10 +79,10 @@ impl Target for InBatches {
         Ok(())
     }
 
-    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<SystemTime>) -> Result<()> {
+    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<()> {
         match expires {
             None => self.loader.put(key, value)?,
-            expires => self.loader.put_until(key, value, expires)?,
+            Some(Lasts(until)) => self.loader.put_until(key, value, until)?,
         }
         Ok(())
     }
@@ -168,9 +172,11 @@ impl SortedImport {
                     &mut under_way.insert((at, keyspaces[at as usize].bulk_load()?)).1
                 }
             };
-            match expires.map(|millis| UNIX_EPOCH + Duration::from_millis(millis)) {
+            let until = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+            match expires {
                 None => load.put(key, &value)?,
-                expires => load.put_until(key, &value, expires)?,
+                Some(NEVER) => load.put_until(key, &value, None)?,
+                Some(millis) => load.put_until(key, &value, Some(until(millis)))?,
             }
             bytes += (key.len() + value.len()) as u64;
             progress.loaded(bytes, self.bytes);
@@ -201,17 +207,20 @@ impl Target for SortedImport {
         Ok(())
     }
 
-    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<SystemTime>) -> Result<()> {
+    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<()> {
         // Before the sort, so that the error names the place in the input.
         if key.len() > KEY_LEN_MAX || value.len() > VALUE_LEN_MAX {
             let what = "a key is longer than 65,533 bytes, or a value than 1 GiB";
             return Err(cleavedb::Error::new(cleavedb::ErrorKind::InvalidArgument, what).into());
         }
-        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let millis = expires.map(|time| since(time).as_millis().min(u128::from(u64::MAX) - 1));
+        // The greatest number stands for a keyspace that decides.
+        let millis = expires.map(|Lasts(until)| {
+            let since = until.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
+            since.map_or(NEVER, |since| since.as_millis().min(u128::from(NEVER)) as u64)
+        });
         if let Some(sorter) = &mut self.sorter {
             let key = [&self.current.to_be_bytes(), key].concat();
-            sorter.add(&key, value, millis.map(|millis| millis as u64))?;
+            sorter.add(&key, value, millis)?;
         }
         self.items += 1;
         self.bytes += (key.len() + value.len()) as u64;

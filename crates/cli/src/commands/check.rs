@@ -35,6 +35,11 @@ struct Checked {
     #[serde(skip)]
     losses: Vec<String>,
     problems: Vec<String>,
+    /// Problems that are not listed.
+    unlisted: u64,
+    /// Keys that cannot be read although all is intact, and why.
+    unmerged: Vec<String>,
+    unmerged_keys: u64,
 }
 
 impl Checked {
@@ -59,6 +64,9 @@ impl Checked {
             window_lost: opened.window_lost,
             losses: store::losses(opened),
             problems: report.problems.iter().map(ToString::to_string).collect(),
+            unlisted: report.unlisted,
+            unmerged: report.unmerged.iter().map(ToString::to_string).collect(),
+            unmerged_keys: report.unmerged_keys,
         }
     }
 }
@@ -93,10 +101,21 @@ impl fmt::Display for Checked {
         for problem in &self.problems {
             writeln!(f, "PROBLEM: {problem}")?;
         }
-        match self.problems.len() {
+        for key in &self.unmerged {
+            writeln!(f, "UNREADABLE: {key}")?;
+        }
+        match self.problems.len() as u64 + self.unlisted {
+            0 if self.unmerged_keys > 0 => write!(
+                f,
+                "no file is damaged; {} cannot be read, since a merge cannot be applied",
+                units::counted(self.unmerged_keys, "key")
+            ),
             0 => write!(f, "all is well"),
             1 => write!(f, "1 problem; data that it does not name is not affected"),
-            many => write!(f, "{many} problems; data that they do not name is not affected"),
+            many => {
+                let problems = units::counted(many, "problem");
+                write!(f, "{problems}; data that they do not name is not affected")
+            }
         }
     }
 }
@@ -127,5 +146,5 @@ pub(super) fn run_on(
         return Ok(Exit::Damaged);
     }
     closed?;
-    Ok(Exit::Done)
+    Ok(if checked.unmerged_keys > 0 { Exit::Failed } else { Exit::Done })
 }

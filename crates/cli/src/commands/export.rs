@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::args::{Layout, Place, Within};
 use crate::console::Console;
 use crate::encoding::escape;
+use crate::expiry::Lasts;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Sink};
 use crate::global::Global;
@@ -30,6 +31,8 @@ struct Exported {
     bytes: u64,
     seconds: f64,
     refused: u64,
+    /// Keys whose values cannot be read, since a merge cannot be applied to them.
+    unmerged: u64,
     /// Values whose expiry this form does not keep.
     expiring: u64,
     keyspaces: usize,
@@ -50,14 +53,18 @@ impl fmt::Display for Exported {
             write!(f, "\n{expiring} {what}")?;
         }
         if self.bare > 0 {
-            let bare = units::thousands(self.bare as f64);
-            let what = "keyspaces are empty or have options, which this form does not keep; \
-                        --jsonl and --dir do";
+            let bare = units::counted(self.bare, "keyspace");
+            let what = "without keys or with options, which this form does not keep; --jsonl and \
+                        --dir do";
             write!(f, "\n{bare} {what}")?;
         }
-        if self.refused > 0 {
-            let refused = units::thousands(self.refused as f64);
-            write!(f, "\nNOT EXPORTED: {refused} keys that this form cannot hold")?;
+        for (keys, what) in [
+            (self.refused, "that this form cannot hold"),
+            (self.unmerged, "with a merge that cannot be applied"),
+        ] {
+            if keys > 0 {
+                write!(f, "\nNOT EXPORTED: {} {what}", units::counted(keys, "key"))?;
+            }
         }
         Ok(())
     }
@@ -84,7 +91,7 @@ pub(super) fn run(
     } else {
         console.outcome(&outcome)?;
     }
-    Ok(if outcome.refused > 0 { Exit::Failed } else { Exit::Done })
+    Ok(if outcome.refused + outcome.unmerged > 0 { Exit::Failed } else { Exit::Done })
 }
 
 /// The keyspace of the arguments, or all, the default one first.
@@ -109,7 +116,7 @@ fn save(
             sink.begin(keyspace.name(), options)?;
         }
         let cursor = snapshot.keyspace(keyspace).cursor(..);
-        save_one(cursor, sink, &mut outcome, (progress, console))?;
+        save_one((cursor, options.ttl.is_some()), sink, &mut outcome, (progress, console))?;
         let is_bare = options != KeyspaceOptions::default() || outcome.items == before;
         let says = keyspaces.len() > 1 && !sink.keeps_options() && keyspace.name() != DEFAULT;
         outcome.bare += u64::from(is_bare && says);
@@ -119,18 +126,24 @@ fn save(
     Ok(outcome)
 }
 
-/// Writes the items of a keyspace.
+/// Writes the items of a keyspace, in which values may expire by themselves.
 fn save_one(
-    mut cursor: Cursor,
+    (mut cursor, by_itself): (Cursor, bool),
     sink: &mut dyn Sink,
     outcome: &mut Exported,
     (progress, console): (&Progress, &Console),
 ) -> Result<()> {
     while cursor.next()? {
         interrupt::check()?;
-        let expires = cursor.expiry();
-        let (Some(key), Some(mut reader)) = (cursor.key().map(<[u8]>::to_vec), cursor.reader()?)
-        else {
+        let expires = Lasts::of(cursor.expiry(), by_itself);
+        let reader = match cursor.reader() {
+            Ok(reader) => reader,
+            Err(error) => {
+                progress.aside(|| console.left_out(error, &mut outcome.unmerged))?;
+                continue;
+            }
+        };
+        let (Some(key), Some(mut reader)) = (cursor.key().map(<[u8]>::to_vec), reader) else {
             break;
         };
         let refused = match reader.len() {

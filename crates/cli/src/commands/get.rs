@@ -28,15 +28,17 @@ struct Got<'a> {
 }
 
 pub(super) fn run(
-    (key, part): (&OsStr, PartArgs),
+    (key, part, below): (&OsStr, PartArgs, bool),
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
     let db = store::open_or_follow(global, console)?;
-    let printed = store::find_keyspace(&db, within)
-        .and_then(|keyspace| print(&keyspace, &key, part, (console.on_terminal(), console)));
+    let printed = store::find_keyspace(&db, within).and_then(|keyspace| match below {
+        true => print_below(&keyspace, &key, console),
+        false => print(&keyspace, &key, part, (console.on_terminal(), console)),
+    });
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
@@ -90,4 +92,17 @@ fn write(mut reader: ValueReader, len: u64, console: &Console) -> Result<Option<
         }
     }
     Ok(last)
+}
+
+/// Prints the value of `key` below a merge that cannot be applied.
+fn print_below(keyspace: &Keyspace, key: &[u8], console: &Console) -> Result<()> {
+    let value = keyspace.get_below_failed_merge(key)?.ok_or(Failure::NotFound)?;
+    if console.json() {
+        let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
+        return console.json_line(&Got { key, value, expires: None });
+    }
+    match console.hex() {
+        true => console.line(to_hex(&value)),
+        false => console.write(&value),
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use cleavedb::{Db, Durability, Options, Salvage, SalvageReport, Saved};
+use cleavedb::{Db, Durability, ErrorKind, Options, Salvage, SalvageReport, Saved};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use crate::encoding::JsonBytes;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
+use crate::keyspaces::{differs, make};
 use crate::loader::Loader;
 use crate::progress::Progress;
 use crate::store;
@@ -34,6 +35,10 @@ struct Repaired<'a> {
     lost: Vec<JsonBytes<'a>>,
     uncertain_keys: u64,
     uncertain: Vec<JsonBytes<'a>>,
+    unmerged_keys: u64,
+    unmerged: Vec<JsonBytes<'a>>,
+    /// What was stored beside keys and is not in the new database, in words.
+    left_out: Vec<String>,
     #[serde(skip)]
     console: &'a Console,
 }
@@ -54,6 +59,17 @@ impl fmt::Display for Repaired<'_> {
             writeln!(f, "UNCERTAIN: {key} may have been deleted, or overwritten")?;
         }
         more(f, self.uncertain.len(), self.uncertain_keys)?;
+        for key in self.unmerged.iter().take(SHOWN_MAX) {
+            let key = self.console.shown(key.bytes);
+            writeln!(
+                f,
+                "UNMERGED: {key} has the value below a merge that cannot be applied to it"
+            )?;
+        }
+        more(f, self.unmerged.len(), self.unmerged_keys)?;
+        for what in &self.left_out {
+            writeln!(f, "LEFT OUT: {what}")?;
+        }
         if self.stale {
             writeln!(
                 f,
@@ -93,11 +109,14 @@ pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console
     let usual = store::usual(global, Some(salvage.options()));
     let options = Options { durability: Durability::Os, ..store::options(global, usual)? };
     let db = store::open(new, options)?;
-    let saved = save(salvage, &db, &progress);
+    let saved = settle(&salvage, &db).and_then(|left_out| {
+        let report = save(salvage, &db, &progress)?;
+        Ok((report, left_out))
+    });
     drop(progress);
-    let report = store::closed(db, saved)?;
+    let (report, left_out) = store::closed(db, saved)?;
     let bytes = |keys| -> Vec<JsonBytes<'_>> { Vec::from_iter(shown(keys, console)) };
-    console.outcome(&Repaired {
+    let repaired = Repaired {
         keys: report.keys,
         value_bytes: report.value_bytes,
         damages: report.damages,
@@ -107,9 +126,14 @@ pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console
         lost: bytes(&report.lost),
         uncertain_keys: report.uncertain_keys,
         uncertain: bytes(&report.uncertain),
+        unmerged_keys: report.unmerged_keys,
+        unmerged: bytes(&report.unmerged),
+        left_out,
         console,
-    })?;
-    let whole = report.damages + report.lost_keys + report.uncertain_keys == 0;
+    };
+    console.outcome(&repaired)?;
+    let keys = report.lost_keys + report.uncertain_keys + report.unmerged_keys;
+    let whole = report.damages + keys == 0 && repaired.left_out.is_empty();
     Ok(if whole { Exit::Done } else { Exit::Damaged })
 }
 
@@ -117,9 +141,40 @@ fn shown<'a>(keys: &'a [Vec<u8>], console: &'a Console) -> impl Iterator<Item = 
     keys.iter().map(|key| console.json_bytes(key))
 }
 
+/// Stores what a database has beside keys: keyspaces, empty ones, too, with their options, and the
+/// threshold; others are options of the open. Returns what cannot come back, in words.
+fn settle(salvage: &Salvage, db: &Db) -> Result<Vec<String>> {
+    let mut left_out = Vec::new();
+    for (name, options) in salvage.keyspaces() {
+        left_out.extend(differs(db, name, options)?);
+        make(db, name, options)?;
+    }
+    if let Some(least) = salvage.min_separated() {
+        match db.store_min_separated(Some(least)) {
+            Err(e) if e.kind() == ErrorKind::InvalidOptions => {
+                left_out.push(format!("the threshold of {least} bytes: {}", e.message()));
+            }
+            stored => stored?,
+        }
+    }
+    if salvage.options().change_retention_bytes.is_some() {
+        left_out.push("the changes that were kept: the new database begins to keep its own".into());
+    }
+    for volume in salvage.volumes() {
+        let is_placed = |class| db.options().volumes.iter().any(|it| it.classes.contains(class));
+        if !volume.classes.iter().all(is_placed) {
+            let classes: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
+            let (classes, directory) = (classes.join(","), volume.directory.display());
+            left_out.push(format!("the placement {classes}={directory}; --place gives another"));
+        }
+    }
+    Ok(left_out)
+}
+
 /// Stores everything that the salvage returns.
 fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
     let mut loaders: BTreeMap<String, Loader> = BTreeMap::new();
+    let is_blob = |value: &[u8]| value.len() as u64 >= db.options().blob_bytes;
     let report = salvage.hand_out(&mut |Saved { keyspace, key, value, expires }| {
         if interrupt::interrupted() {
             return Err(cleavedb::Error::new(cleavedb::ErrorKind::Closed, "interrupted"));
@@ -128,7 +183,10 @@ fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport>
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Loader::new(&db.keyspace(keyspace)?)),
         };
-        loader.put_until(key, value, expires)?;
+        match is_blob(value) {
+            true => loader.put_blob(key, value, expires)?,
+            false => loader.put_until(key, value, expires)?,
+        }
         let all = || loaders.values();
         progress.moved(all().map(|it| it.items).sum(), all().map(|it| it.bytes).sum());
         Ok(())

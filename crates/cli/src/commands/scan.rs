@@ -55,19 +55,27 @@ pub(super) fn list(keyspace: &Keyspace, args: &ScanArgs, console: &Console) -> R
 }
 
 fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
-    let mut left = args.limit.unwrap_or(u64::MAX);
+    let (mut left, mut left_out) = (args.limit.unwrap_or(u64::MAX), 0);
     while left > 0 {
         interrupt::check()?;
         if !(if args.reverse { cursor.prev() } else { cursor.next() })? {
             break;
         }
-        let value = if args.keys_only { None } else { cursor.value()? };
+        let value = if args.keys_only { Ok(None) } else { cursor.value() };
+        let value = match value {
+            Ok(value) => value,
+            Err(error) => {
+                console.left_out(error, &mut left_out)?;
+                continue;
+            }
+        };
         let expires = Moment::of(cursor.expiry());
         let key = cursor.key().unwrap_or_default();
         print_one((key, value.as_deref(), expires), args, console)?;
         left -= 1;
     }
-    console.flush()
+    console.flush()?;
+    if left_out > 0 { Err(Failure::LeftOut(left_out)) } else { Ok(()) }
 }
 
 fn print_one(

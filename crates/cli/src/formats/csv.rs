@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use cleavedb::KeyspaceOptions;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
@@ -12,6 +11,7 @@ use super::target::Target;
 use super::{BUFFER, Input, Sink, Source, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::escape;
+use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 
 /// The default columns.
@@ -129,8 +129,7 @@ impl Source for CsvSource {
         self.check()?;
         if self.several {
             let name = self.record.get(0).and_then(|name| str::from_utf8(name).ok());
-            let name =
-                name.ok_or_else(|| self.failed(&self.place(), "the keyspace is no text"))?;
+            let name = name.ok_or_else(|| self.failed(&self.place(), "the keyspace is no text"))?;
             if self.keyspace.as_deref() != Some(name) {
                 self.keyspace = Some(name.to_owned());
             }
@@ -266,7 +265,7 @@ impl Sink for CsvSink {
         Ok(())
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
+    fn put(&mut self, key: &[u8], value: &[u8], _: Option<Lasts>) -> Result<Option<String>> {
         let keyspace = self.keyspace.as_deref().map(str::as_bytes);
         let written = self.writer.write_record(keyspace.into_iter().chain([key, value]));
         written.map_err(|e| record_failed(&self.path, e)).map(|()| None)

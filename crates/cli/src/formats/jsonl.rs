@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use cleavedb::KeyspaceOptions;
 use serde::{Deserialize, Serialize};
@@ -18,7 +17,7 @@ use super::target::Target;
 use super::{BUFFER, Input, Sink, Source, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
-use crate::expiry::Moment;
+use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 use crate::keyspaces::{DEFAULT, StoredOptions};
 
@@ -28,7 +27,7 @@ struct LineIn {
     keyspace: Option<String>,
     key: Option<FromJson>,
     value: Option<FromJson>,
-    expires: Option<Moment>,
+    expires: Option<Lasts>,
     options: Option<StoredOptions>,
 }
 
@@ -41,7 +40,7 @@ struct LineOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<JsonBytes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Moment>,
+    expires: Option<Lasts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<StoredOptions>,
 }
@@ -104,7 +103,7 @@ impl JsonlSource {
         }
         self.keyspace = line.keyspace;
         let (key, value) = (line.key.ok_or(missing("key"))?, line.value.ok_or(missing("value"))?);
-        Ok(Input::Pair(key.0, value.0, line.expires.map(|Moment(at)| at)))
+        Ok(Input::Pair(key.0, value.0, line.expires))
     }
 }
 
@@ -176,12 +175,7 @@ impl Sink for JsonlSink {
         written.map_err(|e| write_failed(&self.path, e))
     }
 
-    fn put(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires: Option<SystemTime>,
-    ) -> Result<Option<String>> {
+    fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<Option<String>> {
         if let Some(field) = &self.key_field {
             match key_of(value, field) {
                 Ok(found) if found != key => {
@@ -196,7 +190,7 @@ impl Sink for JsonlSink {
             self.writer.write_all(value).map_err(|e| write_failed(&self.path, e))?;
         } else {
             let bytes = |bytes| Some(JsonBytes { bytes, hex: false });
-            let (key, value, expires) = (bytes(key), bytes(value), Moment::of(expires));
+            let (key, value) = (bytes(key), bytes(value));
             let line =
                 LineOut { keyspace: self.keyspace.as_deref(), key, value, expires, options: None };
             let written = serde_json::to_writer(&mut self.writer, &line);

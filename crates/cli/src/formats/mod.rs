@@ -10,11 +10,11 @@ mod tree;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::SystemTime;
 
 use cleavedb::{KeyspaceOptions, ValueReader};
 
 use crate::args::{Layout, Place};
+use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 
 pub use text::Text;
@@ -27,8 +27,8 @@ use tree::TreeSink;
 pub enum Input {
     /// A keyspace, which may stay empty, and its options.
     Keyspace(String, KeyspaceOptions),
-    /// A key and its value, and when that expires.
-    Pair(Vec<u8>, Vec<u8>, Option<SystemTime>),
+    /// A key and its value, and when that expires, unless the keyspace decides.
+    Pair(Vec<u8>, Vec<u8>, Option<Lasts>),
     /// A key, and the open file of this length that has its value: one that is long.
     File(Vec<u8>, File, u64),
     /// Something that is not a value, and its description.
@@ -57,18 +57,13 @@ pub trait Sink {
     fn begin(&mut self, keyspace: &str, options: KeyspaceOptions) -> Result<()>;
     /// Writes one item, which may expire; `Some` is the reason why this form cannot hold it, which
     /// is not an error.
-    fn put(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires: Option<SystemTime>,
-    ) -> Result<Option<String>>;
+    fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<Option<String>>;
     /// The same for a value that is long.
     fn put_reader(
         &mut self,
         key: &[u8],
         reader: &mut ValueReader,
-        expires: Option<SystemTime>,
+        expires: Option<Lasts>,
     ) -> Result<Option<String>> {
         let mut value = Vec::new();
         reader.read_to_end(&mut value).map_err(Failure::of_reader)?;

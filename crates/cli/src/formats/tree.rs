@@ -5,8 +5,8 @@
 //! key becomes a path only if each of its parts is the name of an entry below it: so no key can
 //! reach outside, not even through a link.
 //!
-//! Several keyspaces have a directory each. The file [`KEYSPACES`] in the root lists them, a line of
-//! JSON each, and makes the tree one of keyspaces.
+//! Several keyspaces have a directory each. The file [`KEYSPACES`] in the root lists them, a line
+//! of JSON each, and makes the tree one of keyspaces.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -15,7 +15,6 @@ use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use cleavedb::{KeyspaceOptions, VALUE_LEN_MAX, ValueReader};
 use serde::{Deserialize, Serialize};
@@ -23,6 +22,7 @@ use tempfile::{Builder, TempDir};
 use walkdir::{DirEntry, WalkDir};
 
 use super::{Input, Sink, Source};
+use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::keyspaces::StoredOptions;
@@ -261,7 +261,7 @@ impl Sink for TreeSink {
         Ok(())
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
+    fn put(&mut self, key: &[u8], value: &[u8], _: Option<Lasts>) -> Result<Option<String>> {
         self.write(key, |mut file| Ok(file.write_all(value)?))
     }
 
@@ -269,7 +269,7 @@ impl Sink for TreeSink {
         &mut self,
         key: &[u8],
         reader: &mut ValueReader,
-        _: Option<SystemTime>,
+        _: Option<Lasts>,
     ) -> Result<Option<String>> {
         self.write(key, |mut file| {
             loop {

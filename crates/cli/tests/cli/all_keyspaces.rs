@@ -13,7 +13,10 @@ const NAMES: [&str; 7] = ["users", "a/b", "..", "%0", ".cleave-keyspaces", "two\
 /// A database with keys in all keyspaces but the last.
 fn fill(home: &Home, db: &str, preset: &str) {
     home.run(&["--db", db, "--preset", preset, "put", "plain", "1"]).ok();
-    let separates = if preset == "lsm" { &[][..] } else { &["--min-separated", "9"] };
+    let separates = match preset {
+        "lsm" | "ohdb" => &[][..],
+        _ => &["--min-separated", "9"],
+    };
     let options = ["--ttl", "1h 2m 3ms", "--compression", "zstd"];
     let create = ["--db", db, "keyspace", "create", "users"];
     home.run(&[&create[..], &options, separates].concat()).ok();
@@ -38,7 +41,10 @@ fn an_export_has_all_keyspaces_with_their_options() {
         fill(&home, &db, preset);
         let all = exported(&home, &db);
         assert_eq!(all.lines().count(), 8 + NAMES.len(), "{all}");
-        assert!(all.starts_with("{\"key\":\"plain\",\"value\":\"1\"}\n"), "the default one is plain");
+        assert!(
+            all.starts_with("{\"key\":\"plain\",\"value\":\"1\"}\n"),
+            "the default one is plain"
+        );
         for (form, more) in [("--jsonl", ""), ("--jsonl", "--bulk"), ("--dir", "")] {
             let (file, to) = (in_preset("file"), in_preset("to"));
             home.run(&["--db", &db, "export", form, &file]).ok();
@@ -63,8 +69,8 @@ fn a_table_has_the_names_of_keyspaces_and_says_what_it_lacks() {
     let home = Home::new();
     fill(&home, "from", "ktstore");
     let said = home.run(&["--db", "from", "export", "--csv", "all.csv"]).text();
-    assert!(said.contains("exported 7 keyspaces: 8 items"), "{said}");
-    assert!(said.contains("2 keyspaces are empty or have options"), "{said}");
+    assert!(said.contains("exported 8 keyspaces: 8 items"), "{said}");
+    assert!(said.contains("2 keyspaces without keys or with options"), "{said}");
     let text = fs::read_to_string(home.path("all.csv")).unwrap();
     assert!(text.starts_with("keyspace,key,value\ndefault,plain,1\n"), "{text}");
     home.run(&["--db", "to", "import", "--csv", "all.csv"]).ok();
@@ -80,10 +86,11 @@ fn a_table_has_the_names_of_keyspaces_and_says_what_it_lacks() {
 fn one_keyspace_is_exported_as_plain_lines() {
     let home = Home::new();
     fill(&home, "from", "ktstore");
-    for (form, file) in [("--jsonl", "one.jsonl"), ("--csv", "one.csv"), ("--dir", "one")] {
-        home.run(&["--db", "from", "export", "-k", "..", form, file]).ok();
-        home.run(&["--db", file, "-q", "import", form, file]).ok();
-        assert_eq!(home.run(&["--db", file, "scan"]).text(), "key\tin ..\n", "{form}");
+    for (form, db) in [("--jsonl", "lines"), ("--csv", "table"), ("--dir", "tree")] {
+        home.run(&["--db", "from", "export", "-k", "..", form, "one"]).ok();
+        home.run(&["--db", db, "import", form, "one"]).ok();
+        assert_eq!(home.run(&["--db", db, "scan"]).text(), "key\tin ..\n", "{form}");
+        let _ = fs::remove_file(home.path("one"));
     }
     // In a plain tree the name of the list would be taken for it.
     let export = ["--db", "from", "export", "-k", "a/b", "--dir", "list"];
@@ -133,4 +140,58 @@ fn what_shows_one_of_several_keyspaces_says_so() {
     let said = home.run(&["changes", "-k", "user"]).err;
     assert!(said.contains("there is no keyspace user now"), "{said}");
     assert_eq!(home.run(&["changes", "-k", "users"]).err, "");
+}
+
+/// A repair made keyspaces with default options, dropped empty ones, and said that all was saved.
+#[test]
+fn a_repair_brings_keyspaces_back_with_their_options() {
+    let home = Home::new();
+    for preset in Preset::ALL.map(Preset::name) {
+        let (from, to) = (format!("{preset}-from"), format!("{preset}-to"));
+        fill(&home, &from, preset);
+        let said = home.run(&["repair", &from, &to]).text();
+        assert!(said.contains("saved 8 keys"), "{said}");
+        assert_eq!(exported(&home, &to), exported(&home, &from), "{preset}");
+        let put = |db: &str| {
+            home.run(&["--db", db, "put", "-k", "users", "new", "1"]).ok();
+            home.run(&["--db", db, "--json", "get", "-k", "users", "new"]).json().remove(0)
+        };
+        assert!(put(&to)["expires"].is_string(), "{preset}");
+    }
+}
+
+#[test]
+fn a_repair_names_what_it_leaves_out() {
+    let home = Home::new();
+    fill(&home, "from", "ktstore");
+    let args = ["--db", "from", "--space-limit", "8GiB", "--place", "levels=other"];
+    let keeping = ["--with", "change_retention_bytes=1MiB", "put", "more", "1"];
+    home.run(&[&args[..], &keeping].concat()).ok();
+    let said = home.run(&["repair", "from", "to"]).fails(3, "");
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("LEFT OUT: the changes that were kept"), "{said}");
+    assert!(said.contains("LEFT OUT: the placement levels="), "{said}");
+    home.run(&["--db", "to", "put", "more", "1"]).ok();
+    let stats = home.run(&["--db", "to", "--json", "stats"]).json().remove(0);
+    assert!(stats.to_string().contains(&(8_u64 << 30).to_string()), "{stats}");
+    // Under another layout there is no threshold.
+    let said = home.run(&["--preset", "lsm", "repair", "from", "lsm"]).fails(3, "");
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("keyspace users: min_separated is left out"), "{said}");
+}
+
+/// A value that was to stay got the time to live of its keyspace on the way.
+#[test]
+fn a_value_that_stays_in_a_keyspace_whose_values_expire_stays() {
+    let home = Home::new();
+    home.run(&["keyspace", "create", "k", "--ttl", "1h"]).ok();
+    home.run(&["put", "-k", "k", "key", "1"]).ok();
+    home.run(&["expire", "-k", "k", "key", "never"]).ok();
+    home.run(&["export", "--jsonl", "all.jsonl"]).ok();
+    for (db, bulk) in [("plain", None), ("bulk", Some("--bulk"))] {
+        let import = ["--db", db, "import", "--jsonl", "all.jsonl"];
+        home.run(&[&import[..], bulk.as_slice()].concat()).ok();
+        let got = home.run(&["--db", db, "--json", "get", "-k", "k", "key"]).json().remove(0);
+        assert!(got["expires"].is_null(), "{got}");
+    }
 }

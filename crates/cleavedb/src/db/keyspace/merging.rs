@@ -1,5 +1,6 @@
 //! Merges: writes that change what is there without reading it.
 
+use bytes::Bytes;
 use cleavedb_base::{EncodedKey, Result};
 
 use super::Keyspace;
@@ -8,7 +9,7 @@ use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::options::Durability;
-use crate::{operand_chains, write};
+use crate::{operand_chains, read, write};
 
 impl Keyspace {
     /// Changes the value of `key` by `operand`, with the database's default durability.
@@ -68,6 +69,28 @@ impl Keyspace {
         let bytes = (key.len() + stored.len()) as u64;
         write::write(engine, &[op], bytes, durability, self.terms())?;
         self.database().shorten_chains(engine, 1)
+    }
+
+    /// As [`Keyspace::get`]; of a key whose reads fail with [`crate::ErrorKind::Merge`], since a
+    /// merge cannot be applied to what was there or its operator is not known, the value below
+    /// that merge. A put of the key, or a delete, mends it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::Operand;
+    ///
+    /// db.put("name", "Ada")?;
+    /// db.merge("name", &Operand::add(1))?;
+    /// assert!(db.get("name").is_err());
+    /// let name = db.get_below_failed_merge("name")?.unwrap();
+    /// db.put("name", &name)?;
+    /// assert_eq!(db.get("name")?.unwrap(), "Ada");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn get_below_failed_merge(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        let key = (self.entry().id, key.as_ref());
+        self.read(|engine| read::get_below_failed_merge(engine, key))
     }
 
     fn is_hot(&self, engine: &Engine, key: &[u8]) -> bool {

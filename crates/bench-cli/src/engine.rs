@@ -21,7 +21,6 @@ use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 use cleavedb_cli::interrupt;
 use cleavedb_cli::level0;
-use cleavedb_cli::miniature::miniature;
 use cleavedb_cli::named;
 use cleavedb_cli::placement::{self, Placement};
 use cleavedb_storage_sim::SimulatedDevice;
@@ -141,7 +140,7 @@ impl CleaveOpener {
             "read-ahead" => options.read_ahead_bytes = number? as usize,
             MINIATURE => {
                 let part = number?.max(1);
-                self.options = miniature(self.options.clone(), part);
+                self.options = self.options.clone().miniature(part);
                 self.device.divide(part);
             }
             _ => return Err(no_option(&self.name, name)),

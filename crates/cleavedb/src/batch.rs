@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
+use cleavedb_index::memtable::entry_memory;
 
 pub use self::reading::{BatchOperation, PutLifetime};
 use crate::bounds::{Bounds, KeyRange};
@@ -15,9 +16,12 @@ use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::merge::Operand;
 use crate::time::Lifetime;
 
-/// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
-/// prepared for the commit, and as an index entry, which may hold a pointer.
-const OP_MEMORY: usize = 256;
+/// Memory of an operation that is held encoded for the commit, besides its key and its value, in
+/// bytes.
+const HELD_MEMORY: usize = 256;
+
+/// Length of a pointer to a separated value in an entry, in bytes, under any usual number of files.
+const POINTER_LEN: usize = 12;
 
 /// One operation, borrowed from its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,32 @@ impl Change<'_> {
             Self::Range(key, other) | Self::Operand(key, other) => (key.len() + other.len()) as u64,
         }
     }
+
+    /// Whether it is encoded alike each time: its record follows from it alone, and not from the
+    /// time or from what values are compressed with.
+    pub(crate) fn is_encoded_alike(&self, keyspace: &CatalogEntry) -> bool {
+        match self {
+            Self::One(Op { value: None, .. }) | Self::Operand(..) => true,
+            Self::One(op) => op.lifetime.is_for_good(keyspace.ttl) && !keyspace.compressor.is_on(),
+            Self::Range(..) => false,
+        }
+    }
+
+    /// Memory that it takes while it is committed and in the MemTable, in bytes.
+    pub(crate) fn memory(&self, keyspace: &CatalogEntry) -> usize {
+        let entry = |key: &[u8], len| entry_memory(KEYSPACE_PREFIX_LEN + key.len(), len);
+        match self {
+            Self::One(op) => {
+                let len = op.value.map_or(0, <[u8]>::len);
+                let kept = if len < keyspace.separated_from { len } else { POINTER_LEN };
+                let held = if self.is_encoded_alike(keyspace) { 0 } else { HELD_MEMORY + kept };
+                held + entry(op.key, kept)
+            }
+            Self::Operand(key, stored) => entry(key, stored.len()),
+            // In the read state, too.
+            Self::Range(begin, end) => 2 * (HELD_MEMORY + begin.len() + end.len()),
+        }
+    }
 }
 
 impl Op<'_> {
@@ -117,23 +147,8 @@ fn full() -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Fails if a batch of `changes` takes more than `most` bytes of memory while it is committed and
-/// in the MemTable.
-pub(crate) fn check_memory<'a>(
-    changes: impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)>,
-    most: usize,
-) -> Result<()> {
-    let of = |(change, keyspace): (Change<'_>, &Arc<CatalogEntry>)| match change {
-        Change::One(op) => {
-            let kept = op.value.map_or(0, <[u8]>::len);
-            let kept = if kept < keyspace.separated_from { kept } else { 0 };
-            OP_MEMORY + op.key.len() + kept
-        }
-        Change::Operand(key, stored) => OP_MEMORY + key.len() + stored.len(),
-        // In the read state, too.
-        Change::Range(begin, end) => 2 * (OP_MEMORY + begin.len() + end.len()),
-    };
-    let takes: usize = changes.map(of).sum();
+/// Fails if a batch that takes `takes` bytes of memory takes more than `most`.
+pub(crate) fn check_memory(takes: usize, most: usize) -> Result<()> {
     if takes <= most {
         return Ok(());
     }

@@ -22,6 +22,7 @@ use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::limit::Need;
 use crate::manifest::Edit;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::space::budget;
 use crate::time::Lifetime;
@@ -116,7 +117,7 @@ pub(crate) fn renew(
         return commit(engine, target, blob.pointer, terms);
     }
     let op = EncodedOp::new(Op::delete(target.key), target.keyspace, &engine.time);
-    write::write(engine, &[op], target.key.len() as u64, target.durability, terms)
+    write::write(engine, Ops::Few(&[op]), target.key.len() as u64, target.durability, terms)
 }
 
 /// Makes a blob the value of its key.
@@ -131,7 +132,7 @@ fn commit(
     let mut room: EntryRoom = [0; ValuePointer::ENCODED_LEN_MAX];
     let (_, stored_len) = pointer.encode_entry(expiry, &mut room);
     let op = EncodedOp::of_blob(key, &room[..stored_len], !expiry.is_never(), keyspace.id);
-    write::write(engine, &[op], key.len() as u64, durability, terms)
+    write::write(engine, Ops::Few(&[op]), key.len() as u64, durability, terms)
 }
 
 /// Writes all that `first` and `reader` have.

@@ -30,7 +30,7 @@ use crate::merge::Merges;
 use crate::metrics::Counters;
 use crate::options::{Background, Options};
 use crate::pace::Pacer;
-use crate::poison::Poison;
+use crate::recent_writes::RecentWrites;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::resources::Resources;
@@ -63,7 +63,7 @@ pub(crate) fn build(
     let live = manifest.live().clone();
     let min_separated = options.min_separated.given(live.saved_separation());
     let options = Options { min_separated, ..options };
-    let poison = Arc::new(Poison::default());
+    let (poison, noted) = (Arc::default(), RecentWrites::new(options.recent_writes_max()));
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
@@ -73,7 +73,7 @@ pub(crate) fn build(
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
     let state = ReadStates::new(state_of(&memtable, &live));
-    let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
+    let commit = Commit::new(log, appender, memtable, recovered.next_seq, noted, &poison);
     let pacer = pacer(&options, &full);
     let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
     let engine = Engine {

@@ -6,7 +6,7 @@
 //! one commit (decision 0040). The records are read at each open (`docs/format.md`, "System
 //! keyspace").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,9 +138,26 @@ pub(crate) struct Catalog {
 }
 
 /// The keyspaces that have names.
-#[derive(Default)]
 pub(crate) struct Named {
-    pub(crate) keyspaces: BTreeMap<String, Arc<CatalogEntry>>,
+    keyspaces: BTreeMap<String, Arc<CatalogEntry>>,
+    /// The same, by their ids.
+    by_id: BTreeMap<KeyspaceId, Arc<CatalogEntry>>,
+    /// Ids of dropped keyspaces, the first dropped first.
+    dropped: VecDeque<KeyspaceId>,
+    /// An id above those of all keyspaces so far.
+    next_id: KeyspaceId,
+}
+
+impl Default for Named {
+    fn default() -> Self {
+        let next_id = KeyspaceId(KeyspaceId::DEFAULT.0 + 1);
+        Self {
+            keyspaces: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            dropped: VecDeque::new(),
+            next_id,
+        }
+    }
 }
 
 impl Catalog {
@@ -196,7 +213,7 @@ impl Catalog {
     /// All keyspaces.
     pub(crate) fn entries(&self) -> Vec<Arc<CatalogEntry>> {
         let named = self.named.lock();
-        named.keyspaces.values().chain([&self.default]).cloned().collect()
+        named.all().chain([&self.default]).cloned().collect()
     }
 
     /// The catalog of a later state of the same database, whose keyspaces are not read yet.
@@ -219,10 +236,10 @@ impl Catalog {
     /// The others keep their entries, which handles hold.
     pub(crate) fn take_over(&self, earlier: &Self, seq: SeqNo) {
         let mut named = self.named.lock();
-        for (name, entry) in &earlier.named.lock().keyspaces {
-            match named.keyspaces.get_mut(name).filter(|found| found.id == entry.id) {
-                Some(found) => *found = entry.clone(),
-                None => entry.drop_at(seq),
+        for entry in earlier.named.lock().all() {
+            match named.get(&entry.name).is_some_and(|found| found.id == entry.id) {
+                true => named.insert(entry.clone()),
+                false => entry.drop_at(seq),
             }
         }
     }
@@ -254,21 +271,19 @@ impl Catalog {
         if id == KeyspaceId::DEFAULT {
             return Some((self.default.clone(), key));
         }
-        let named = self.named.lock();
-        named.keyspaces.values().find(|entry| entry.id == id).map(|entry| (entry.clone(), key))
+        self.named.lock().by_id.get(&id).map(|entry| (entry.clone(), key))
     }
 
     /// The name of keyspace `id`, if it is there since `seq` or before.
     pub(crate) fn name_since(&self, id: KeyspaceId, seq: SeqNo) -> Option<String> {
         let named = self.named.lock();
-        let mut all = named.keyspaces.values();
-        all.find(|entry| entry.id == id && entry.since <= seq).map(|entry| entry.name.clone())
+        named.by_id.get(&id).filter(|entry| entry.since <= seq).map(|entry| entry.name.clone())
     }
 
     /// The names of all keyspaces, by their ids.
     pub(crate) fn names(&self) -> BTreeMap<KeyspaceId, String> {
         let named = self.named.lock();
-        let all = named.keyspaces.values().chain([&self.default]);
+        let all = named.all().chain([&self.default]);
         all.map(|entry| (entry.id, entry.name.clone())).collect()
     }
 
@@ -324,27 +339,57 @@ fn lock_to_wait<T>(lock: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
 }
 
 impl Named {
+    /// All of them, by their names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+        self.keyspaces.values()
+    }
+
+    /// The keyspace `name`.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<CatalogEntry>> {
+        self.keyspaces.get(name)
+    }
+
+    /// Adds a keyspace, or takes the place of one with its name and its id.
+    pub(crate) fn insert(&mut self, entry: Arc<CatalogEntry>) {
+        self.next_id = self.next_id.max(KeyspaceId(entry.id.0 + 1));
+        self.by_id.insert(entry.id, entry.clone());
+        self.keyspaces.insert(entry.name.clone(), entry);
+    }
+
+    /// Removes a keyspace, which was dropped.
+    pub(crate) fn remove(&mut self, entry: &CatalogEntry) {
+        self.keyspaces.remove(&entry.name);
+        self.by_id.remove(&entry.id);
+        self.dropped.push_back(entry.id);
+    }
+
     /// The ids that no keyspace has, as first and last of each gap between those that are in use.
     pub(crate) fn gaps(&self) -> Vec<(KeyspaceId, KeyspaceId)> {
-        let mut taken: Vec<u16> = self.keyspaces.values().map(|entry| entry.id.0).collect();
-        taken.sort_unstable();
-        let ends = taken.iter().copied().chain([KeyspaceId::SYSTEM.0]);
-        let begins = [KeyspaceId::DEFAULT.0].into_iter().chain(taken.iter().copied());
+        let taken = || self.by_id.keys().map(|id| id.0);
+        let ends = taken().chain([KeyspaceId::SYSTEM.0]);
+        let begins = [KeyspaceId::DEFAULT.0].into_iter().chain(taken());
         let gaps = begins.zip(ends).filter(|(begin, end)| begin + 1 < *end);
         gaps.map(|(begin, end)| (KeyspaceId(begin + 1), KeyspaceId(end - 1))).collect()
     }
 
-    /// The least id that no keyspace has and that is not `in_use` otherwise.
-    pub(crate) fn free_id(&self, in_use: impl Fn(KeyspaceId) -> bool) -> Result<KeyspaceId> {
-        let mut taken: Vec<KeyspaceId> = self.keyspaces.values().map(|entry| entry.id).collect();
-        taken.sort_unstable();
-        let mut ids = (KeyspaceId::DEFAULT.0 + 1..KeyspaceId::SYSTEM.0).map(KeyspaceId);
-        let free = |id: &KeyspaceId| taken.binary_search(id).is_err() && !in_use(*id);
-        ids.find(free).ok_or_else(|| {
+    /// An id that no keyspace has and that is not `in_use` otherwise: that of the keyspace that was
+    /// dropped first, or else a new one. All others are looked through only if there is none.
+    pub(crate) fn free_id(&mut self, in_use: impl Fn(KeyspaceId) -> bool) -> Result<KeyspaceId> {
+        if let Some(id) = self.dropped.pop_front_if(|id| !in_use(*id)) {
+            return Ok(id);
+        }
+        if self.next_id < KeyspaceId::SYSTEM {
+            return Ok(self.next_id);
+        }
+        let gaps = self.gaps();
+        let mut ids = gaps.iter().flat_map(|(first, last)| first.0..=last.0).map(KeyspaceId);
+        let found = ids.find(|id| !in_use(*id)).ok_or_else(|| {
             let what = "a database has at most 65,534 keyspaces, those counted whose data is still \
                         being removed; drop some, or wait";
             Error::new(ErrorKind::InvalidArgument, what)
-        })
+        })?;
+        self.dropped = ids.collect();
+        Ok(found)
     }
 }
 
@@ -447,30 +492,58 @@ mod tests {
         assert_eq!(newer.kind(), ErrorKind::NewerFormat);
     }
 
-    #[test]
-    fn the_least_free_id_is_taken_again() {
-        let catalog = Catalog::separating_all();
-        let mut named = catalog.named();
-        for (name, id) in [("a", 1), ("b", 3)] {
-            let entry = catalog.entry(KeyspaceId(id), name, KeyspaceOptions::default());
-            named.keyspaces.insert(name.into(), Arc::new(entry));
+    fn named(ids: impl IntoIterator<Item = u16>) -> Named {
+        let (catalog, mut named) = (Catalog::separating_all(), Named::default());
+        for id in ids {
+            let entry = catalog.entry(KeyspaceId(id), &id.to_string(), KeyspaceOptions::default());
+            named.insert(Arc::new(entry));
         }
-        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(2));
-        assert_eq!(named.free_id(|id| id.0 == 2).unwrap(), KeyspaceId(4));
+        named
+    }
+
+    fn drop_one(named: &mut Named, id: u16) {
+        let entry = named.by_id[&KeyspaceId(id)].clone();
+        named.remove(&entry);
+    }
+
+    #[test]
+    fn the_id_that_was_dropped_first_is_taken_again() {
+        let mut named = named([1, 3, 4, 5]);
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(6));
+        drop_one(&mut named, 4);
+        drop_one(&mut named, 1);
+        assert_eq!(named.free_id(|id| id.0 == 4).unwrap(), KeyspaceId(6));
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(4));
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(1));
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(6));
+    }
+
+    /// However many there are, and were dropped.
+    #[test]
+    fn a_free_id_is_found_at_once_until_all_were_used() {
+        let last = KeyspaceId::SYSTEM.0 - 1;
+        let mut named = named((1..=last - 1).filter(|id| *id != 7));
+        (1000..9000).for_each(|id| drop_one(&mut named, id));
+        let asked = std::cell::Cell::new(0);
+        let is_left = |id: KeyspaceId| {
+            asked.set(asked.get() + 1);
+            (1000..9000).contains(&id.0)
+        };
+        assert_eq!(named.free_id(is_left).unwrap(), KeyspaceId(last));
+        assert_eq!(asked.get(), 1);
+        let entry = Catalog::separating_all().entry(KeyspaceId(last), "last", Default::default());
+        named.insert(Arc::new(entry));
+        assert_eq!(named.free_id(is_left).unwrap(), KeyspaceId(7), "one from before the open");
         assert!(named.free_id(|_| true).is_err());
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(1000));
     }
 
     #[test]
     fn gaps_are_the_ids_without_a_keyspace() {
-        let (catalog, last) = (Catalog::separating_all(), KeyspaceId::SYSTEM.0 - 1);
+        let last = KeyspaceId::SYSTEM.0 - 1;
         let with = |ids: &[u16]| {
-            let mut named = Named::default();
-            for id in ids {
-                let entry = catalog.entry(KeyspaceId(*id), "name", KeyspaceOptions::default());
-                named.keyspaces.insert(id.to_string(), Arc::new(entry));
-            }
-            let gaps = named.gaps().into_iter().map(|(first, end)| (first.0, end.0));
-            gaps.collect::<Vec<_>>()
+            let gaps = named(ids.iter().copied()).gaps();
+            gaps.into_iter().map(|(first, end)| (first.0, end.0)).collect::<Vec<_>>()
         };
         assert_eq!(with(&[]), [(1, last)]);
         assert_eq!(with(&[1, 2, 5]), [(3, 4), (6, last)]);

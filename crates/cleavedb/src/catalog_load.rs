@@ -53,8 +53,7 @@ fn load_records(engine: &Engine) -> Result<()> {
             Some(&NAMES) => {
                 let (name, id, options) = catalog::decode(key, records.value())?;
                 let entry = engine.catalog.entry(id, &name, options);
-                let entry = Arc::new(entry.since(records.seq()));
-                named.keyspaces.insert(name, entry);
+                named.insert(Arc::new(entry.since(records.seq())));
             }
             Some(&DICTIONARIES) => {
                 let (keyspace, dictionary) = dictionaries::decode(key, records.value())?;

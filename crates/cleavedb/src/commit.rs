@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cleavedb_base::key::KeptKey;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
+use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
@@ -23,6 +23,7 @@ use cleavedb_storage::{Storage, Watermark};
 
 use crate::encoded_op::EncodedOp;
 use crate::gate;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::poison::Poison;
 use crate::publish::Publisher;
@@ -95,7 +96,8 @@ impl Commit {
         appender: Appender,
         memtable: Arc<MemSlot>,
         next_seq: SeqNo,
-        poison: Arc<Poison>,
+        recent_writes: RecentWrites,
+        poison: &Arc<Poison>,
     ) -> Self {
         Self {
             log: Arc::new(log),
@@ -111,9 +113,9 @@ impl Commit {
             syncing: Mutex::new(()),
             // Recovery synced the operations that it replayed.
             durable: AtomicU64::new(next_seq - 1),
-            recent_writes: RecentWrites::default(),
+            recent_writes,
             new_blobs: Mutex::default(),
-            poison,
+            poison: poison.clone(),
         }
     }
 
@@ -161,7 +163,7 @@ impl Commit {
     pub(crate) fn write(
         &self,
         mut append: MutexGuard<'_, Append>,
-        (ops, len): (&[EncodedOp<'_>], u64),
+        (ops, len): (Ops<'_>, u64),
         durability: Durability,
         numbered: &dyn Fn(SeqNo),
         picture: impl FnOnce() -> Guard<Arc<ReadState>>,
@@ -172,7 +174,7 @@ impl Commit {
             let slot;
             (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
-            (first_seq, ticket) = append.number(ops.len() as u64);
+            (first_seq, ticket) = append.number(ops.op_count() as u64);
             self.note(first_seq, ops);
             numbered(first_seq);
             // A guard on the read state, whose youngest MemTable is the one of the append lock:
@@ -181,19 +183,19 @@ impl Commit {
             drop(append);
             let memtable = picture.youngest();
             // The bucket's memory is fetched while the record is copied into the log.
-            ops.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
+            if let Ops::Few(few) = ops {
+                few.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
+            }
             // So is the place of the next record, since its store missed the cache.
             self.log.buffer().prefetch(reserved.end, len as usize);
-            store(slot, ops, first_seq, &reserved);
-            insert(memtable, ops, first_seq, &reserved);
-            self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
+            store(slot, memtable, ops, first_seq, &reserved)?;
+            self.complete(ticket, first_seq + ops.op_count() as u64 - 1, reserved.end);
         } else {
             reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
-            (first_seq, ticket) = append.number(ops.len() as u64);
+            (first_seq, ticket) = append.number(ops.op_count() as u64);
             self.note(first_seq, ops);
             numbered(first_seq);
-            insert(&append.memtable, ops, first_seq, &reserved);
-            self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
+            self.complete(ticket, first_seq + ops.op_count() as u64 - 1, reserved.end);
             drop(append);
         }
         self.publisher.wait(ticket);
@@ -202,12 +204,18 @@ impl Commit {
 
     /// Notes the keys of a commit for open transactions, under the append lock.
     #[inline]
-    fn note(&self, first_seq: SeqNo, ops: &[EncodedOp<'_>]) {
-        let written = |op: &'_ EncodedOp<'_>| match op.range {
+    fn note(&self, first_seq: SeqNo, ops: Ops<'_>) {
+        let written = |op: &EncodedOp<'_>| match op.range {
             Some((begin, end)) => Written::Range(begin.into(), end.into()),
             None => Written::Key(KeptKey::from_slice(op.encoded_key.as_bytes())),
         };
-        self.recent_writes.note(first_seq, ops.iter().map(written));
+        self.recent_writes.note(first_seq, |noted| {
+            // The closure has no failure to hand on.
+            let _ = ops.each(|op| {
+                noted(written(op));
+                Ok(())
+            });
+        });
     }
 
     /// Has every commit that is not visible yet noted for a transaction. Returns the sequence
@@ -239,7 +247,7 @@ impl Commit {
     /// Makes what has sequence number `seq`, a later one than any in use, visible: tables have it,
     /// and an edit that is durable names them. Every commit so far is visible.
     pub(crate) fn publish_load(&self, append: &mut Append, seq: SeqNo, written: Written) {
-        self.recent_writes.note(seq, std::iter::once(written));
+        self.recent_writes.note(seq, |noted| noted(written));
         self.publisher.admit(append.next_ticket);
         append.next_seq = seq;
         let (_, ticket) = append.number(1);
@@ -254,20 +262,17 @@ impl Commit {
         });
     }
 
-    /// Appends a batch too long to be reserved at once, under the append lock.
-    fn stream(&self, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<Reserved> {
+    /// Appends a batch too long to be reserved at once, and inserts its entries, under the append
+    /// lock. After a failure no reader sees them.
+    fn stream(&self, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<Reserved> {
         if let Some(previous) = append.next_ticket.checked_sub(1) {
             self.publisher.wait(previous);
         }
         let reserved = self.log.begin_stream(&mut append.appender, len)?;
-        let mut offset = reserved.offset;
-        for (i, op) in ops.iter().enumerate() {
-            let head = head(op, ops, i, append.next_seq, reserved.identity, offset);
-            for part in [&head, op.key, &op.value] {
-                self.log.stream(&mut append.appender, part)?;
-            }
-            offset += op.len();
-        }
+        let (first_seq, memtable) = (append.next_seq, append.memtable.clone());
+        place(&memtable, ops, first_seq, &reserved, |part| {
+            self.log.stream(&mut append.appender, part)
+        })?;
         Ok(reserved)
     }
 
@@ -382,43 +387,46 @@ impl Commit {
     }
 }
 
-/// Stores the records of `ops` in their reserved range.
+/// Stores the records of `ops` in their reserved range, and inserts their entries.
 #[inline]
-fn store(mut slot: Slot<'_>, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: &Reserved) {
-    let mut offset = reserved.offset;
-    for (i, op) in ops.iter().enumerate() {
-        slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
-        slot.push(op.key);
-        slot.push(&op.value);
-        offset += op.len();
-    }
-    debug_assert!(slot.is_full());
-}
-
-/// The encoded header of operation `i`, to be stored at `offset`.
-#[inline]
-fn head(
-    op: &EncodedOp<'_>,
-    ops: &[EncodedOp<'_>],
-    i: usize,
+fn store(
+    mut slot: Slot<'_>,
+    memtable: &MemSlot,
+    ops: Ops<'_>,
     first_seq: SeqNo,
-    identity: FileIdentity,
-    offset: u64,
-) -> [u8; HEADER_LEN] {
-    let header = Header { seq: first_seq + i as u64, more: i + 1 < ops.len(), ..op.header };
-    header.encode(identity, offset)
+    reserved: &Reserved,
+) -> Result<()> {
+    place(memtable, ops, first_seq, reserved, |part| {
+        slot.push(part);
+        Ok(())
+    })?;
+    debug_assert!(slot.is_full());
+    Ok(())
 }
 
-/// Inserts the index entries of `ops`, whose records lie at `reserved`.
+/// Hands the parts of the records of `ops`, which lie at `reserved`, to `store`, and inserts their
+/// index entries.
 #[inline]
-fn insert(memtable: &MemSlot, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: &Reserved) {
-    let mut offset = reserved.offset;
-    for (i, op) in ops.iter().enumerate() {
+fn place(
+    memtable: &MemSlot,
+    ops: Ops<'_>,
+    first_seq: SeqNo,
+    reserved: &Reserved,
+    mut store: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut seq, mut offset) = (first_seq, reserved.offset);
+    let last_seq = first_seq + ops.op_count() as u64 - 1;
+    ops.each(|op| {
+        let header = Header { seq, more: seq < last_seq, ..op.header };
+        store(&header.encode(reserved.identity, offset))?;
+        store(op.key)?;
+        store(&op.value)?;
         let place = RecordLocation { file: reserved.file, offset };
         let entry = (op.encoded_key.as_bytes(), op.hash);
-        insert_record(memtable, entry, first_seq + i as u64, &op.header, &op.value, place);
-        offset += op.len();
-    }
+        insert_record(memtable, entry, seq, &op.header, &op.value, place);
+        (seq, offset) = (seq + 1, offset + op.len());
+        Ok(())
+    })
 }
 
 /// Place of a record.

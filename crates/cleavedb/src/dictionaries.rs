@@ -21,6 +21,7 @@ use crate::bounds::{Bounds, Prefix};
 use crate::catalog::CatalogEntry;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::read::{self, Heats};
 use crate::write::{self, Terms};
@@ -117,7 +118,8 @@ pub(crate) fn forget_dropped(engine: &Engine) -> Result<bool> {
     let keys: Vec<_> = gone.iter().map(|(number, _)| key(*number)).collect();
     let ops: Vec<_> = keys.iter().map(|k| EncodedOp::of_system(Op::delete(k), true)).collect();
     let bytes = keys.iter().map(|key| key.len() as u64).sum();
-    let written = write::write(engine, &ops, bytes, Durability::Buffered, Terms::default());
+    let written =
+        write::write(engine, Ops::Few(&ops), bytes, Durability::Buffered, Terms::default());
     if written.is_err() {
         engine.catalog.dropped_dictionaries.lock().extend(gone);
     }
@@ -187,7 +189,7 @@ pub(crate) fn make_of(
     let terms = Terms { keyspaces, ..Terms::default() };
     // Every value that names it follows in the log: what makes that durable makes this durable.
     if !planted(Bug::DictionaryNotStored) {
-        write::write(engine, &ops, op.len(), Durability::Buffered, terms)?;
+        write::write(engine, Ops::Few(&ops), op.len(), Durability::Buffered, terms)?;
     }
     let dictionary = Arc::new(dictionary);
     engine.catalog.dictionaries.add(dictionary.clone());

@@ -8,7 +8,6 @@ use cleavedb_base::{EncodedKey, Expiry, FileNumber, KeyspaceId, ValuePointer};
 
 use crate::batch::Op;
 use crate::catalog::CatalogEntry;
-use crate::limit::Need;
 use crate::time::Time;
 
 /// An operation prepared outside of the append lock.
@@ -141,9 +140,4 @@ impl<'a> EncodedOp<'a> {
     pub(crate) fn is_separated(&self) -> bool {
         self.header.kind.is_separated()
     }
-}
-
-/// The kind of space that `ops` need.
-pub(crate) fn need(ops: &[EncodedOp<'_>]) -> Need {
-    if ops.iter().all(|op| op.deletes) { Need::Deletes } else { Need::Write }
 }

@@ -88,9 +88,8 @@ impl Limit {
         let least = options.space_limit_min();
         if limit < least && intent == Intent::Write {
             let message = "space_limit, asked for or stored with the database, is less than what \
-                           MemTables, log files, and the segments that jobs rewrite need under \
-                           these options; make them smaller, raise it, or lift it (u64::MAX; \
-                           --space-limit none)";
+                           the smallest MemTables, log files, and segments that jobs rewrite need; \
+                           raise it, or lift it (u64::MAX; --space-limit none)";
             return Err(Error::new(ErrorKind::InvalidOptions, message).with("least", least));
         }
         Ok(Some(Self {
@@ -220,6 +219,12 @@ pub(crate) fn planned(bytes: u64) -> u64 {
 }
 
 impl Options {
+    /// These options, small enough for their space limit, if there is one.
+    pub(crate) fn within_limit(self) -> Self {
+        let limit = self.space_limit.unwrap_or(u64::MAX);
+        self.made_to_fit(|options| options.space_limit_min() <= limit)
+    }
+
     /// The least [`Options::space_limit`] for a database with the other options, in bytes: as much
     /// for data as is kept for jobs.
     pub fn space_limit_min(&self) -> u64 {

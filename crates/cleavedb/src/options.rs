@@ -7,6 +7,7 @@ mod presets;
 mod log;
 mod memory;
 mod disk;
+mod miniature;
 mod validate;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
-use cleavedb_values::{ValueCompression, ValueLayout};
+use cleavedb_values::{GroupLayout, ValueCompression, ValueLayout};
 
 use crate::crew::Crew;
 use crate::events::EventListener;
@@ -95,8 +96,8 @@ pub enum Background {
 }
 
 /// Options of a database. `Options::default()` is `Options::preset(Preset::KtStore)`. On a disk of
-/// less than 8 GiB MemTables, files and levels are limited to small parts of it, whatever is set:
-/// [`crate::Db::options`] returns the values in effect.
+/// less than 8 GiB, and below a small [`Options::space_limit`], MemTables, files and levels are
+/// made smaller, whatever is set: [`crate::Db::options`] returns the values in effect.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The preset whose name a new database stores; tools use its tuning when they open the
@@ -202,11 +203,11 @@ pub struct Options {
     /// Most bytes of all files of the database, in all its directories; reserved space counts, and
     /// so do files that readers still hold. It is never exceeded. Writes are slowed and then
     /// stopped before it, at a distance for the needs of jobs: all MemTables, two log files, and
-    /// the largest collection or compaction, about a gigabyte under default sizes. Then all dead
-    /// data is collected; if that does not help, writes fail with [`crate::ErrorKind::NoSpace`],
-    /// while reads and deletes still work. It is stored with the data by the first write of a
-    /// session, and holds for later opens that set no other; `u64::MAX` lifts it. Default: the
-    /// stored one; for a new database none.
+    /// the largest collection or compaction, about half of the limit; below 1.5 GB these are made
+    /// smaller for it, and the least limit is 12 MiB. Then all dead data is collected; if that does
+    /// not help, writes fail with [`crate::ErrorKind::NoSpace`], while reads and deletes still
+    /// work. It is stored with the data by the first write of a session, and holds for later opens
+    /// that set no other; `u64::MAX` lifts it. Default: the stored one; for a new database none.
     pub space_limit: Option<u64>,
     /// Bytes of the log that are kept, besides what the database needs of it itself, so that
     /// [`crate::Db::changes`] can read what was committed; 0 for none. At least this number of the
@@ -390,18 +391,26 @@ impl Options {
     /// Options of groups, in which no file is longer than `most` and the capacity is at most
     /// `capacity`; unchanged where there are no groups.
     fn groups_within(&self, most: u64, capacity: u64) -> GroupOptions {
+        self.changed_groups(|layout, groups| GroupOptions {
+            main_segment_bytes: groups.main_segment_bytes.min(most),
+            capacity_bytes: groups.capacity_bytes.min(capacity),
+            hot_bytes: match layout.hot {
+                true => groups.hot_bytes.min((capacity / HOT_PART).max(HOT_MIN)),
+                false => groups.hot_bytes,
+            },
+            ..groups
+        })
+    }
+
+    /// Options of groups, changed so; unchanged where there are no groups.
+    fn changed_groups(
+        &self,
+        change: impl FnOnce(GroupLayout, GroupOptions) -> GroupOptions,
+    ) -> GroupOptions {
         let groups = self.groups.clone();
         match self.layout.groups {
             None => groups,
-            Some(layout) => GroupOptions {
-                main_segment_bytes: groups.main_segment_bytes.min(most),
-                capacity_bytes: groups.capacity_bytes.min(capacity),
-                hot_bytes: match layout.hot {
-                    true => groups.hot_bytes.min((capacity / HOT_PART).max(HOT_MIN)),
-                    false => groups.hot_bytes,
-                },
-                ..groups
-            },
+            Some(layout) => change(layout, groups),
         }
     }
 }

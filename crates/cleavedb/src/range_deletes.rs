@@ -91,11 +91,17 @@ impl<'e> RangeDeletes<'e> {
         !self.removed.is_empty()
     }
 
-    /// The operation of range delete `at`, in the order of their places.
-    pub(crate) fn op(&self, at: usize) -> EncodedOp<'_> {
-        let record = &self.records[at];
-        let ends = (&*record.tombstone.begin, &*record.tombstone.end);
-        EncodedOp::of_range(Op::put(&record.key, &record.value), ends)
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The operations of the range deletes, in the order of their places.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = EncodedOp<'_>> {
+        self.records.iter().map(|record| {
+            let ends = (&*record.tombstone.begin, &*record.tombstone.end);
+            EncodedOp::of_range(Op::put(&record.key, &record.value), ends)
+        })
     }
 
     /// The operations that remove records, at the end of the commit.

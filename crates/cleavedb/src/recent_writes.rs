@@ -1,10 +1,12 @@
 //! The keys of recent commits, and what a transaction has read: at its commit both are compared.
 //!
 //! Commits note their keys, under the append lock, only while a transaction is open: without one
-//! they load one flag. What no open transaction needs any more is forgotten; beyond a bound of
-//! memory also what one needs, which then conflicts. Backward validation: Kung and Robinson, "On
-//! optimistic methods for concurrency control", 1981, section 3.
+//! they load one flag. What no open transaction needs any more is forgotten. Beyond a bound of
+//! memory the oldest are kept as ranges, which neighbouring keys share: a transaction that is open
+//! for so long conflicts with what lies between them, too. Backward validation: Kung and Robinson,
+//! "On optimistic methods for concurrency control", 1981, section 3.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
@@ -14,8 +16,11 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
-/// Most bytes of noted keys.
-const BYTES_MAX: usize = 16 << 20;
+use crate::bounds::successor;
+use crate::own_writes;
+
+/// Neighbouring writes that become one range, at least, when memory is short.
+const NEIGHBOURS: usize = 8;
 
 /// Memory of a noted write besides its key, in bytes.
 const WRITE_BYTES: usize = 32;
@@ -24,8 +29,9 @@ const WRITE_BYTES: usize = 32;
 const WRITES_KEPT: usize = 256;
 
 /// The keys of recent commits.
-#[derive(Default)]
 pub(crate) struct RecentWrites {
+    /// Most bytes of noted keys.
+    bytes_max: usize,
     /// Whether a transaction is open.
     watched: AtomicBool,
     noted: Mutex<Noted>,
@@ -39,8 +45,6 @@ struct Noted {
     /// The writes, by ascending sequence number.
     writes: VecDeque<(SeqNo, Written)>,
     bytes: usize,
-    /// The last write that was forgotten although it was needed.
-    forgotten: SeqNo,
 }
 
 /// What an operation has written.
@@ -59,9 +63,30 @@ impl Written {
             Self::Range(begin, end) => begin.len() + end.len(),
         }
     }
+
+    /// The first key.
+    fn begin(&self) -> &[u8] {
+        match self {
+            Self::Key(key) => key,
+            Self::Range(begin, _) => begin,
+        }
+    }
+
+    /// A key above all of them.
+    fn end(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Key(key) => successor(key.to_vec()).into(),
+            Self::Range(_, end) => (&**end).into(),
+        }
+    }
 }
 
 impl RecentWrites {
+    /// Of which `bytes_max` bytes are kept at most.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, watched: AtomicBool::new(false), noted: Mutex::default() }
+    }
+
     /// Notes writes from now on for a transaction that sees everything up to `seq`, which is the
     /// last number in use. The caller holds the append lock.
     pub(crate) fn watch(&self, seq: SeqNo) {
@@ -75,8 +100,7 @@ impl RecentWrites {
     /// lock is needed, as each of them found the flag set, or will.
     pub(crate) fn watch_too(&self, seq: SeqNo) -> bool {
         let mut noted = self.noted.lock();
-        let since = noted.needed.keys().next().map(|first| noted.forgotten.max(*first));
-        let are_noted = since.is_some_and(|since| since <= seq);
+        let are_noted = noted.needed.keys().next().is_some_and(|since| *since <= seq);
         if are_noted {
             *noted.needed.entry(seq).or_default() += 1;
         }
@@ -101,46 +125,53 @@ impl RecentWrites {
     /// Notes the writes of a commit, if a transaction is open. The caller holds the append lock,
     /// by which it sees whether one is.
     #[inline]
-    pub(crate) fn note(&self, first_seq: SeqNo, writes: impl Iterator<Item = Written>) {
+    pub(crate) fn note(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(Written))) {
         if self.watched.load(Ordering::Relaxed) {
             self.note_now(first_seq, writes);
         }
     }
 
     #[cold]
-    fn note_now(&self, first_seq: SeqNo, writes: impl Iterator<Item = Written>) {
+    fn note_now(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(Written))) {
         let mut noted = self.noted.lock();
         let Some(needed) = noted.needed.keys().next().copied() else { return };
         while noted.writes.front().is_some_and(|(seq, _)| *seq <= needed) {
             noted.forget_first();
         }
-        for (seq, written) in (first_seq..).zip(writes) {
+        let mut next = first_seq;
+        writes(&mut |written| {
             noted.bytes += written.len() + WRITE_BYTES;
-            noted.writes.push_back((seq, written));
-        }
-        while noted.bytes > BYTES_MAX {
-            noted.forgotten = noted.forget_first();
-        }
+            noted.writes.push_back((next, written));
+            next += 1;
+            while noted.bytes > self.bytes_max && noted.writes.len() > 1 {
+                noted.coarsen();
+            }
+        });
+        own_writes::note((self.address(), first_seq, next - 1));
+    }
+
+    /// Names the database to [`own_writes`].
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Fails with [`ErrorKind::Conflict`] if a commit has written what `reads` have read, after
-    /// they have. The caller holds the append lock, and is the next to commit.
+    /// they have; with [`ErrorKind::InvalidArgument`] if the body of the transaction has. The
+    /// caller holds the append lock, and is the next to commit.
     pub(crate) fn check(&self, reads: &ReadSet) -> Result<()> {
         let noted = self.noted.lock();
-        if reads.seq < noted.forgotten {
-            let what = "too many writes were made since the transaction began to know whether it \
-                        conflicts; run it again";
-            return Err(Error::new(ErrorKind::Conflict, what));
-        }
         let later = noted.writes.partition_point(|(seq, _)| *seq <= reads.seq);
-        match noted.writes.range(later..).find(|(_, written)| reads.meets(written)) {
-            None => Ok(()),
-            Some(_) => {
-                let what = "what the transaction has read was written by another one since; run \
-                            it again";
-                Err(Error::new(ErrorKind::Conflict, what))
-            }
+        let later = noted.writes.range(later..);
+        let mut met = later.filter(|(_, written)| reads.meets(written)).map(|(seq, _)| *seq);
+        let Some(first) = met.next() else { return Ok(()) };
+        if std::iter::once(first).chain(met).any(|seq| own_writes::has(self.address(), seq)) {
+            let what = "the body of a transaction has written, through the database, what the \
+                        transaction has read, so each try would conflict; write through the \
+                        transaction";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
+        let what = "what the transaction has read was written by another one since; run it again";
+        Err(Error::new(ErrorKind::Conflict, what))
     }
 }
 
@@ -150,14 +181,30 @@ impl Noted {
     fn clear(&mut self) {
         self.writes.clear();
         self.writes.shrink_to(WRITES_KEPT);
-        (self.bytes, self.forgotten) = (0, 0);
+        self.bytes = 0;
     }
 
-    /// Forgets the oldest write; returns its sequence number.
-    fn forget_first(&mut self) -> SeqNo {
-        let Some((seq, written)) = self.writes.pop_front() else { return 0 };
-        self.bytes -= written.len() + WRITE_BYTES;
-        seq
+    /// Forgets the oldest write.
+    fn forget_first(&mut self) {
+        if let Some((_, written)) = self.writes.pop_front() {
+            self.bytes -= written.len() + WRITE_BYTES;
+        }
+    }
+
+    /// Makes ranges of the older half of the writes, each of several neighbours, as of the newest
+    /// of that half.
+    fn coarsen(&mut self) {
+        let half = self.writes.len().div_ceil(2).max(2);
+        let mut old: Vec<(SeqNo, Written)> = self.writes.drain(..half).collect();
+        let newest = old.last().map_or(0, |(seq, _)| *seq);
+        old.sort_unstable_by(|(_, a), (_, b)| a.begin().cmp(b.begin()));
+        for neighbours in old.chunks(NEIGHBOURS).rev() {
+            let ends = neighbours.iter().map(|(_, written)| written.end());
+            let (begin, end) = (neighbours[0].1.begin(), ends.max().unwrap_or_default());
+            self.writes.push_front((newest, Written::Range(begin.into(), (&*end).into())));
+        }
+        let sizes = self.writes.iter().map(|(_, written)| written.len() + WRITE_BYTES);
+        self.bytes = sizes.sum();
     }
 }
 
@@ -243,7 +290,7 @@ mod tests {
     fn a_delete_of_a_range_that_was_read_is_a_conflict() {
         let recent = noted(&[]);
         let range = Written::Range(b"b"[..].into(), b"d"[..].into());
-        recent.note(11, std::iter::once(range));
+        recent.note(11, |note| note(range));
         let is_fine = |reads: &ReadSet| recent.check(reads).is_ok();
         assert!(is_fine(&reads(10, &[b"a", b"d"], &[(b"a", b"aa"), (b"d", b"e")])));
         assert!(!is_fine(&reads(10, &[b"c"], &[])) && is_fine(&reads(11, &[b"c"], &[])));
@@ -253,9 +300,9 @@ mod tests {
     }
 
     fn noted(writes: &[(SeqNo, &[u8])]) -> RecentWrites {
-        let recent = RecentWrites::default();
+        let recent = RecentWrites::new(1 << 20);
         recent.watch(10);
-        writes.iter().for_each(|(seq, key)| recent.note(*seq, std::iter::once(key_of(key))));
+        writes.iter().for_each(|(seq, key)| recent.note(*seq, |note| note(key_of(key))));
         recent
     }
 
@@ -283,33 +330,62 @@ mod tests {
         let recent = noted(&[(11, b"a")]);
         recent.watch(11);
         recent.unwatch(10);
-        recent.note(12, std::iter::once(key_of(b"b")));
+        recent.note(12, |note| note(key_of(b"b")));
         assert_eq!(recent.noted.lock().writes.len(), 1, "the first is not needed any more");
         recent.unwatch(11);
-        recent.note(13, std::iter::once(key_of(b"c")));
+        recent.note(13, |note| note(key_of(b"c")));
         assert!(recent.noted.lock().writes.is_empty());
     }
 
     #[test]
     fn a_later_transaction_joins_if_what_it_does_not_see_is_noted() {
-        let recent = RecentWrites::default();
+        let recent = RecentWrites::new(1 << 20);
         assert!(!recent.watch_too(10), "nothing was noted before");
         recent.watch(10);
-        recent.note(11, std::iter::once(key_of(b"a")));
+        recent.note(11, |note| note(key_of(b"a")));
         assert!(!recent.watch_too(9) && recent.watch_too(10) && recent.watch_too(11));
         recent.unwatch(10);
         recent.unwatch(10);
-        recent.note(12, std::iter::once(key_of(b"b")));
+        recent.note(12, |note| note(key_of(b"b")));
         assert!(!recent.watch_too(10), "what is behind it may be forgotten");
         assert!(recent.watch_too(11) && recent.check(&reads(11, &[b"b"], &[])).is_err());
     }
 
     #[test]
-    fn what_was_forgotten_is_a_conflict() {
-        let recent = noted(&[]);
-        let long = vec![b'k'; BYTES_MAX / 4];
-        (11..16).for_each(|seq| recent.note(seq, std::iter::once(key_of(&long))));
-        assert_eq!(recent.check(&reads(10, &[], &[])).unwrap_err().kind(), ErrorKind::Conflict);
-        recent.check(&reads(15, &[b"a"], &[])).unwrap();
+    fn many_writes_are_kept_as_ranges_in_little_memory() {
+        let key = |i: u64| format!("k{:08}", i * 7919 % 100_000).into_bytes();
+        let recent = RecentWrites::new(64 << 10);
+        recent.watch(10);
+        (11..100_011).for_each(|seq| recent.note(seq, |note| note(key_of(&key(seq)))));
+        assert!(recent.noted.lock().bytes <= 64 << 10);
+        let is_fine = |reads: &ReadSet| recent.check(reads).is_ok();
+        assert!((11..100_011).all(|seq| !is_fine(&reads(10, &[&key(seq)], &[]))));
+        assert!(!is_fine(&reads(100_009, &[&key(100_010)], &[])), "the last is noted exactly");
+        assert!(is_fine(&reads(100_009, &[&key(100_009)], &[])));
+        assert!(is_fine(&reads(10, &[b"a", b"z"], &[(b"a", b"b"), (b"l", b"z")])));
+        assert!(is_fine(&reads(100_010, &[&key(50_000)], &[(b"k", b"l")])));
+    }
+
+    #[test]
+    fn the_longest_keys_are_kept_within_the_bound() {
+        let recent = RecentWrites::new(1 << 20);
+        recent.watch(10);
+        let long = |i: u64| [&i.to_be_bytes()[..], &[7; 65_000]].concat();
+        (11..200).for_each(|seq| recent.note(seq, |note| note(key_of(&long(seq)))));
+        assert!(recent.noted.lock().bytes <= 1 << 20);
+        assert!((11..200).all(|seq| recent.check(&reads(10, &[&long(seq)], &[])).is_err()));
+    }
+
+    #[test]
+    fn a_write_of_the_body_itself_is_no_conflict_but_an_error() {
+        let recent = noted(&[(11, b"other")]);
+        let body = own_writes::Body::begin();
+        recent.note(12, |note| note(key_of(b"own")));
+        let kind = |reads: &ReadSet| recent.check(reads).unwrap_err().kind();
+        assert_eq!(kind(&reads(10, &[b"other"], &[])), ErrorKind::Conflict);
+        assert_eq!(kind(&reads(10, &[b"own"], &[])), ErrorKind::InvalidArgument);
+        assert_eq!(kind(&reads(10, &[], &[(b"o", b"p")])), ErrorKind::InvalidArgument);
+        drop(body);
+        assert_eq!(kind(&reads(10, &[b"own"], &[])), ErrorKind::Conflict);
     }
 }

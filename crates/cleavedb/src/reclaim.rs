@@ -16,13 +16,13 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::Borrower;
 
-use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::full_disk::LOG_LEAST;
 use crate::jobs::removal;
 use crate::limit::{Limit, Need, ReclaimAttempt, ReclaimHistory, ReclaimSnapshot};
 use crate::maintenance::ignore_no_space;
 use crate::metrics::StallCause;
+use crate::ops::Ops;
 use crate::options::Background;
 use crate::space::{budget, reserve};
 use crate::{events, log_retention, maintenance, pressure, scheduler};
@@ -161,8 +161,8 @@ const MUCH: u64 = 8;
 
 /// The error of a write without room for its log: deletes get one that says that the reserve is
 /// used up.
-pub(crate) fn no_room_for_log(engine: &Engine, ops: &[EncodedOp<'_>], error: Error) -> Error {
-    if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || need(ops) != Need::Deletes {
+pub(crate) fn no_room_for_log(engine: &Engine, ops: Ops<'_>, error: Error) -> Error {
+    if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || ops.need() != Need::Deletes {
         return error;
     }
     let message = "the disk is full, and what is reserved on it for deletes is used up; \
@@ -177,7 +177,7 @@ pub(crate) fn no_room_for_log(engine: &Engine, ops: &[EncodedOp<'_>], error: Err
 #[cold]
 pub(crate) fn make_room_on_disk(
     engine: &Engine,
-    ops: &[EncodedOp<'_>],
+    ops: Ops<'_>,
     attempts: u32,
     error: Error,
 ) -> Result<()> {
@@ -192,10 +192,10 @@ pub(crate) fn make_room_on_disk(
     }
     events::check_may_wait()?;
     let _rush = engine.pacer.rush();
-    match need(ops) {
+    match ops.need() {
         // Several attempts, since jobs may take the room before the deletes do.
         Need::Deletes if attempts <= ATTEMPTS => {
-            make_room_for_deletes(engine, ops.iter().map(EncodedOp::len).sum(), error)
+            make_room_for_deletes(engine, ops.record_bytes(), error)
         }
         Need::Write if attempts == 1 => make_room_by_flush(engine, error),
         _ => Err(error),

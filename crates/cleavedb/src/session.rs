@@ -25,6 +25,7 @@ use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::jobs::removal;
 use crate::manifest::{ChangeLog, Edit, LiveFiles, Manifest, Session};
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::recovery::{is_copy, last_log, number_of_copy};
@@ -289,7 +290,9 @@ pub(crate) fn remove_forgotten(engine: &Engine) {
         }
         let ops: Vec<EncodedOp<'_>> = ranges.removals().collect();
         let bytes = ops.iter().map(EncodedOp::len).sum();
-        if write::write(engine, &ops, bytes, Durability::Buffered, Terms::default()).is_err() {
+        if write::write(engine, Ops::Few(&ops), bytes, Durability::Buffered, Terms::default())
+            .is_err()
+        {
             return;
         }
         drop(ops);

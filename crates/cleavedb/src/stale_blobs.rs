@@ -20,8 +20,8 @@ use cleavedb_index::{Entry, Version};
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{SegmentSet, ValueFiles};
 
-use crate::encoded_op::EncodedOp;
 use crate::manifest::LiveFiles;
+use crate::ops::Ops;
 use crate::options::Options;
 
 /// The blobs that entries in tables own and that nothing hides yet, by the hashes of their tree
@@ -108,11 +108,16 @@ impl StaleBlobs {
 
     /// Bytes of blobs in tables that the commit of `ops` hides.
     #[cold]
-    pub(crate) fn hidden_bytes(&self, ops: &[EncodedOp<'_>]) -> u64 {
-        let keys = self.keys.lock().clone();
-        let replaces = ops.iter().filter(|op| op.header.kind != RecordKind::Operand);
-        let hidden = replaces.flat_map(|op| keys.hidden_by(op.hash, op.blob()));
-        hidden.map(|(_, bytes)| bytes).sum()
+    pub(crate) fn hidden_bytes(&self, ops: Ops<'_>) -> u64 {
+        let (keys, mut hidden) = (self.keys.lock().clone(), 0);
+        // The closure has no failure to hand on.
+        let _ = ops.each(|op| {
+            if op.header.kind != RecordKind::Operand {
+                hidden += keys.hidden_by(op.hash, op.blob()).map(|(_, bytes)| bytes).sum::<u64>();
+            }
+            Ok(())
+        });
+        hidden
     }
 
     /// Whether hidden blobs take more than is tolerated among `live` files.

@@ -236,6 +236,15 @@ impl Lifetime {
             (Self::OfKeyspace, None) => Expiry::NEVER,
         }
     }
+
+    /// Whether that is never, whatever the time is.
+    pub(crate) fn is_for_good(self, usual: Option<Duration>) -> bool {
+        match self {
+            Self::OfKeyspace => usual.is_none(),
+            Self::For(_) => false,
+            Self::Until(expiry) => expiry.is_never(),
+        }
+    }
 }
 
 /// The expiry of a value that lives for `ttl` from now on by the clock, rounded up to milliseconds.

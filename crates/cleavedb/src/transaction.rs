@@ -5,6 +5,7 @@
 //! ([`ReadSet`]), and is then one batch. So committed transactions are serializable, in the order
 //! of their commits, and no other write waits for one that is open.
 
+mod keyspace;
 mod renewal;
 
 use std::ops::Bound;
@@ -17,7 +18,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::{Change, Op, check_end};
+use crate::batch::{Change, Op, check_end, check_memory};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
@@ -28,7 +29,6 @@ use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
-use crate::snapshot::ReadPoint;
 use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
@@ -44,8 +44,9 @@ use renewal::Renewed;
 /// is locked while it is open, and other writes never wait for it. Without a commit it has no
 /// effect.
 ///
-/// While it is open it holds a snapshot, and every commit notes its keys in memory, up to 16 MiB of
-/// them; after more than that it can only fail. Its own writes are kept in memory, as a batch.
+/// While it is open it holds a snapshot, and every commit notes its keys in memory, up to a 48th of
+/// [`crate::Options::memory_bytes`]; after more than that it may conflict with neighbours of old
+/// ones, too. Its own writes are kept in memory, as a batch.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -69,6 +70,8 @@ pub struct Transaction {
     snapshot: Snapshot,
     reads: Arc<Mutex<ReadSet>>,
     writes: Writes,
+    /// Memory that its commit takes, in bytes.
+    takes: usize,
     /// Keyspaces that it has read or written besides the default one, each once.
     keyspaces: Vec<Arc<CatalogEntry>>,
     /// Ranges that it has deleted before these writes, by their tree keys.
@@ -132,6 +135,7 @@ impl Transaction {
             snapshot,
             reads,
             writes: Writes::new(),
+            takes: 0,
             ranges: Vec::new(),
             keyspaces: Vec::new(),
             undo: Vec::new(),
@@ -211,7 +215,8 @@ impl Transaction {
     }
 
     /// Stores `value` under `key` at the commit. Fails as [`crate::Keyspace::put`] does on a key or
-    /// value that is too long.
+    /// value that is too long, and as [`crate::Db::write`] does if the writes of the transaction
+    /// would take too much memory: then this one is left out.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(self.snapshot.target(), Op::put(key.as_ref(), value.as_ref()))
     }
@@ -268,16 +273,60 @@ impl Transaction {
         self.change(self.snapshot.target(), op)
     }
 
-    /// Adds an operation on the keyspace of this id, whose values live for `ttl`.
-    fn change(&mut self, (id, ttl): (KeyspaceId, Option<Duration>), op: Op<'_>) -> Result<()> {
+    /// Adds an operation on a keyspace.
+    fn change(&mut self, keyspace: Arc<CatalogEntry>, op: Op<'_>) -> Result<()> {
         op.check()?;
-        let key = KeptKey::from_slice(EncodedKey::new(id, op.key).as_bytes());
-        let expiry = op.lifetime.expiry(ttl, &self.watch.engine.time);
+        let key = KeptKey::from_slice(EncodedKey::new(keyspace.id, op.key).as_bytes());
+        let expiry = op.lifetime.expiry(keyspace.ttl, &self.watch.engine.time);
         let value = op.value.map(|value| PendingPut::new(value, expiry));
-        let undone = self.has_savepoint.then(|| key.clone());
-        let before = self.writes.insert(key, value);
-        self.undo.extend(undone.map(|key| Undo::Write(key, before)));
+        let before = self.set(key.clone(), Some(value));
+        let most = self.watch.engine.options.batch_max();
+        if let Err(e) = check_memory(self.takes, most) {
+            self.set(key, before);
+            return Err(e);
+        }
+        if self.has_savepoint {
+            self.undo.push(Undo::Write(key, before));
+        }
         Ok(())
+    }
+
+    /// Has it write this under `key`, or nothing; returns what it had.
+    fn set(
+        &mut self,
+        key: KeptKey,
+        write: Option<Option<PendingPut>>,
+    ) -> Option<Option<PendingPut>> {
+        let Some(put) = write else {
+            let before = self.writes.remove(&key);
+            self.takes -= before.as_ref().map_or(0, |before| self.memory(&key, before));
+            return before;
+        };
+        self.takes += self.memory(&key, &put);
+        let taken = self.writes.get(&key).map_or(0, |before| self.memory(&key, before));
+        self.takes -= taken;
+        self.writes.insert(key, put)
+    }
+
+    /// Memory that a write takes, in bytes.
+    fn memory(&self, key: &[u8], put: &Option<PendingPut>) -> usize {
+        let change = self.write_of(key, put);
+        change.map_or(0, |(change, keyspace)| change.memory(keyspace))
+    }
+
+    /// A write under a tree key, as its commit takes it.
+    fn write_of<'a>(
+        &'a self,
+        key: &'a [u8],
+        put: &'a Option<PendingPut>,
+    ) -> Option<(Change<'a>, &'a Arc<CatalogEntry>)> {
+        let (id, key) = split_encoded_key(key)?;
+        let keyspace = self.keyspaces.iter().find(|keyspace| keyspace.id == id);
+        let op = match put {
+            Some(put) => Op { lifetime: Lifetime::Until(put.expiry), ..Op::put(key, put.bytes()) },
+            None => Op::delete(key),
+        };
+        Some((Change::One(op), keyspace.unwrap_or(&self.watch.engine.catalog.default)))
     }
 
     /// Removes all keys of a range at the commit: those that are there then, and those that it has
@@ -296,7 +345,7 @@ impl Transaction {
         let own: Vec<_> =
             self.writes.range::<[u8], _>(within).map(|(key, _)| key.clone()).collect();
         for key in own {
-            let before = self.writes.remove(&key);
+            let before = self.set(key.clone(), None);
             if self.has_savepoint {
                 self.undo.push(Undo::Write(key, before));
             }
@@ -346,10 +395,9 @@ impl Transaction {
             let what = "the transaction was taken back to before this savepoint";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        for undo in self.undo.drain(savepoint.0..).rev() {
+        for undo in self.undo.split_off(savepoint.0).into_iter().rev() {
             match undo {
-                Undo::Write(key, Some(before)) => _ = self.writes.insert(key, before),
-                Undo::Write(key, None) => _ = self.writes.remove(&key),
+                Undo::Write(key, before) => _ = self.set(key, before),
                 Undo::Range => _ = self.ranges.pop(),
             }
         }
@@ -380,18 +428,7 @@ impl Transaction {
         }
         let default = &engine.catalog.default;
         let ranges = self.ranges.iter().map(|(begin, end)| (Change::Range(begin, end), default));
-        let writes = self.writes.iter().filter_map(|(key, value)| {
-            let (id, key) = split_encoded_key(key)?;
-            let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
-            let op = match value {
-                Some(put) => {
-                    let lifetime = Lifetime::Until(put.expiry);
-                    Op { lifetime, ..Op::put(key, put.bytes()) }
-                }
-                None => Op::delete(key),
-            };
-            Some((Change::One(op), keyspace.unwrap_or(default)))
-        });
+        let writes = self.writes.iter().filter_map(|(key, put)| self.write_of(key, put));
         write::write_changes(engine, ranges.chain(writes), durability, terms)?;
         dictionaries::make_due(engine);
         Ok(())
@@ -405,89 +442,4 @@ impl Transaction {
 pub struct KeyspaceTransaction<'t> {
     transaction: &'t mut Transaction,
     snapshot: Snapshot,
-}
-
-impl KeyspaceTransaction<'_> {
-    /// The value of `key`, with the writes of the transaction.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.transaction.get_from(&self.snapshot, key.as_ref())
-    }
-
-    /// Whether `key` is there, with the writes of the transaction.
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.transaction.is_in(&self.snapshot, key.as_ref())
-    }
-
-    /// Stores `value` under `key` at the commit. Fails as [`Transaction::put`] does.
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let op = Op::put(key.as_ref(), value.as_ref());
-        self.transaction.change(self.snapshot.target(), op)
-    }
-
-    /// The value of `key`, and when it expires; see [`Transaction::get_with_expiry`].
-    pub fn get_with_expiry(
-        &self,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
-        self.transaction.get_with_expiry_from(&self.snapshot, key.as_ref())
-    }
-
-    /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
-    /// [`Transaction::put`] does.
-    pub fn put_with_ttl(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<()> {
-        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
-        self.transaction.change(self.snapshot.target(), op)
-    }
-
-    /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
-    /// [`Transaction::put`] does.
-    pub fn put_until(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        time: Option<SystemTime>,
-    ) -> Result<()> {
-        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
-        self.transaction.change(self.snapshot.target(), op)
-    }
-
-    /// Changes the value of `key` by `operand` at the commit; see [`Transaction::merge`].
-    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<()> {
-        self.transaction.merge_into(&self.snapshot, key.as_ref(), operand)
-    }
-
-    /// The moment at which it reads.
-    pub(crate) fn read_point(&self) -> Result<ReadPoint> {
-        self.snapshot.at()
-    }
-
-    /// Removes `key` at the commit, if it exists.
-    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.transaction.change(self.snapshot.target(), Op::delete(key.as_ref()))
-    }
-
-    /// Removes all keys of a range at the commit; see [`Transaction::delete_range`].
-    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
-        self.transaction.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
-    }
-
-    /// Keys of a range and their values, with the writes of the transaction up to now.
-    pub fn range(&self, range: impl KeyRange) -> Range {
-        Range::of(self.cursor(range))
-    }
-
-    /// All keys that begin with `prefix`, and their values.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.range(Prefix(prefix))
-    }
-
-    /// A cursor over a range. What it goes past counts as read.
-    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        self.transaction.cursor_over(&self.snapshot, range)
-    }
 }

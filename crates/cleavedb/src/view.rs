@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::{KeyspaceId, Result};
@@ -58,10 +58,9 @@ impl Snapshot {
         self.held.as_ref().map_or(0, |held| held.at.seq)
     }
 
-    /// Id of the keyspace that it is of, and how long values live there that are put without a time
-    /// to live of their own.
-    pub(crate) fn target(&self) -> (KeyspaceId, Option<Duration>) {
-        (self.keyspace.id, self.keyspace.ttl)
+    /// The keyspace that it is of.
+    pub(crate) fn target(&self) -> Arc<CatalogEntry> {
+        self.keyspace.clone()
     }
 
     /// The keyspace that it is of.

@@ -13,7 +13,6 @@ use cleavedb_storage::log::FileHeader;
 use crate::batch::{Change, check_memory};
 use crate::catalog::CatalogEntry;
 use crate::commit::Append;
-use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::removal;
@@ -21,12 +20,14 @@ use crate::latency::Operation;
 use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
+use crate::ops::Ops;
 use crate::options::{Background, Durability};
 use crate::range_deletes::RangeDeletes;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{
-    events, log_files, log_retention, memtables, operand_chains, pressure, reclaim, scheduler,
+    encoded_changes, events, log_files, log_retention, memtables, operand_chains, pressure,
+    reclaim, scheduler,
 };
 
 /// What a commit depends on, besides its operations.
@@ -48,7 +49,8 @@ pub(crate) fn write_changes<'a>(
     terms: Terms<'_>,
 ) -> Result<()> {
     terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
-    check_memory(changes.clone(), engine.options.batch_max())?;
+    let takes = changes.clone().map(|(change, keyspace)| change.memory(keyspace)).sum();
+    check_memory(takes, engine.options.batch_max())?;
     let bytes = changes.clone().map(|(change, _)| change.len()).sum();
     let mut ranges = RangeDeletes::new(engine);
     for (position, (change, keyspace)) in changes.clone().enumerate() {
@@ -67,35 +69,25 @@ pub(crate) fn write_changes<'a>(
         }
     }
     ranges.tidy();
-    let mut count = 0;
-    let one = |(change, keyspace): (Change<'a>, &'a Arc<CatalogEntry>)| match change {
-        Change::One(op) => EncodedOp::new(op, keyspace, &engine.time),
-        Change::Operand(key, stored) => EncodedOp::of_operand(key, stored, keyspace.id),
-        Change::Range(..) => {
-            count += 1;
-            ranges.op(count - 1)
-        }
-    };
-    let ops: Vec<EncodedOp<'_>> = changes.map(one).collect();
-    if count == 0 {
-        return write(engine, &ops, bytes, durability, terms);
-    }
-    write_ranges(engine, (ops, bytes), &ranges, durability, terms)?;
+    encoded_changes::encoded(engine, changes, &ranges, |ops| {
+        write_ranges(engine, (ops, bytes), &ranges, durability, terms)
+    })?;
     ranges.done();
     Ok(())
 }
 
-/// Commits `ops`, some of which are those of `ranges`.
+/// Commits `ops`, some of which are those of `ranges`, if there are any, and the last ones their
+/// removals.
 pub(crate) fn write_ranges(
     engine: &Engine,
-    (mut ops, bytes): (Vec<EncodedOp<'_>>, u64),
+    (ops, bytes): (Ops<'_>, u64),
     ranges: &RangeDeletes<'_>,
     durability: Durability,
     terms: Terms<'_>,
 ) -> Result<()> {
-    // Records that are removed stand behind all others, which keep their places.
-    let removals: Vec<EncodedOp<'_>> = ranges.removals().collect();
-    ops.extend(removals);
+    if ranges.is_empty() {
+        return write(engine, ops, bytes, durability, terms);
+    }
     let before = terms.numbered;
     let numbered = |first: SeqNo| {
         if let Some(before) = before {
@@ -103,7 +95,7 @@ pub(crate) fn write_ranges(
         }
         ranges.numbered(first);
     };
-    write(engine, &ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })?;
+    write(engine, ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })?;
     if durability == Durability::Sync {
         // Jobs may apply it from now on, although nothing was flushed.
         engine.jobs.wake();
@@ -115,7 +107,7 @@ pub(crate) fn write_ranges(
 #[inline]
 pub(crate) fn write(
     engine: &Engine,
-    ops: &[EncodedOp<'_>],
+    ops: Ops<'_>,
     bytes: u64,
     durability: Durability,
     terms: Terms<'_>,
@@ -135,7 +127,7 @@ pub(crate) fn write(
     }
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
-    engine.counters.operations.add(ops.len() as u64);
+    engine.counters.operations.add(ops.op_count() as u64);
     if engine.jobs.stale_blobs.any() {
         memtables::hides_blobs(engine, engine.jobs.stale_blobs.hidden_bytes(ops));
     }
@@ -144,7 +136,7 @@ pub(crate) fn write(
 
 /// Slows a writer down by how far background work is behind.
 #[inline]
-fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
+fn slow_down(engine: &Engine, ops: Ops<'_>, bytes: u64) -> Result<()> {
     if engine.throttle.is_idle() {
         return Ok(());
     }
@@ -152,13 +144,13 @@ fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
 }
 
 #[cold]
-fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
+fn slow_down_now(engine: &Engine, ops: Ops<'_>, bytes: u64) -> Result<()> {
     if let Some(cause) = engine.throttle.stop() {
         events::check_may_wait()?;
         // Deletes pass: they ask for their space when they begin a log file. Whether they pass is
         // asked again after the wait, which may show that the disk is full.
         let has_room = || engine.limit.is_some() || reserve::is_full(engine);
-        let passes = || has_room() && need(ops) == Need::Deletes;
+        let passes = || has_room() && ops.need() == Need::Deletes;
         if !budget::lacks_space(engine) {
             let waited = engine.waiting(cause, || wait_for_background(engine));
             // Below a space limit a search may still find space.
@@ -195,8 +187,8 @@ fn wait_for_background(engine: &Engine) -> Result<()> {
 }
 
 /// Searches for space for a batch that is longer than a log file, if there is too little.
-fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> Result<()> {
-    let len = ops.iter().map(EncodedOp::len).sum();
+fn make_room_for_long(engine: &Engine, limit: &Limit, ops: Ops<'_>) -> Result<()> {
+    let len = ops.record_bytes();
     if len <= engine.options.log_file_bytes || !budget::refuses_long(engine, len) {
         return Ok(());
     }
@@ -216,12 +208,7 @@ const SEQS_LOW: SeqNo = 1 << 22;
 /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
 /// may replace the MemTable and the log file. `false` if the caller must wait without the lock and
 /// try again.
-fn make_room(
-    engine: &Engine,
-    append: &mut Append,
-    ops: &[EncodedOp<'_>],
-    len: u64,
-) -> Result<bool> {
+fn make_room(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<bool> {
     engine.check_open()?;
     check_disk(engine, ops)?;
     let outgrows_file = len > engine.options.log_file_bytes;
@@ -263,16 +250,16 @@ fn make_room(
     if long {
         append.memtable.has_long_in(append.appender.file().number);
     }
-    reserve_seqs(engine, append.last_seq() + ops.len() as u64)?;
+    reserve_seqs(engine, append.last_seq() + ops.op_count() as u64)?;
     Ok(true)
 }
 
 /// Waits until there may be room for `ops`.
-fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
+fn wait_for_room(engine: &Engine, ops: Ops<'_>) -> Result<()> {
     events::check_may_wait()?;
     if let Some(limit) = engine.limit.as_ref().filter(|_| is_stopped_by_limit(engine, ops)) {
         pressure::update_pressure(engine);
-        return reclaim::find_space(engine, limit, need(ops));
+        return reclaim::find_space(engine, limit, ops.need());
     }
     let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
     let flushed = || scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush));
@@ -293,8 +280,8 @@ fn wait_for_load(engine: &Engine) -> Result<()> {
 }
 
 /// Whether the space limit is reached for `ops`.
-fn is_stopped_by_limit(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
-    engine.limit.as_ref().is_some_and(|limit| limit.is_reached(need(ops)))
+fn is_stopped_by_limit(engine: &Engine, ops: Ops<'_>) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| limit.is_reached(ops.need()))
 }
 
 fn memtable_full(engine: &Engine, append: &Append) -> bool {
@@ -306,7 +293,7 @@ fn memtable_full(engine: &Engine, append: &Append) -> bool {
 }
 
 /// Reserves log space for `len` bytes. On a full disk deletes get some from the reserve.
-fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<bool> {
+fn allocate(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<bool> {
     loop {
         let allocated = engine.commit.log.allocate(&mut append.appender, len);
         let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
@@ -317,7 +304,7 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u6
         let freed = || {
             removal::purge_under_locks(engine)
                 || log_retention::give_up_oldest(engine)
-                || engine.full.lends(need(ops), len)
+                || engine.full.lends(ops.need(), len)
         };
         if !freed() {
             return allocated;
@@ -327,15 +314,15 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u6
 
 /// Whether `ops` may go to a full MemTable although no other may be begun: deletes may, on a full
 /// disk, where flushes may wait for the space that the deletes free.
-fn squeezes_in(engine: &Engine, append: &Append, ops: &[EncodedOp<'_>]) -> bool {
+fn squeezes_in(engine: &Engine, append: &Append, ops: Ops<'_>) -> bool {
     let most = engine.options.memtable().saturating_mul(2);
-    reserve::is_full(engine) && need(ops) == Need::Deletes && append.memtable.table.memory() < most
+    reserve::is_full(engine) && ops.need() == Need::Deletes && append.memtable.table.memory() < most
 }
 
 /// Whether `ops` has a long value to which tables will point in the log, although they point to no
 /// other value there.
-fn have_long(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
-    engine.options.log().keeps_long_values() && ops.iter().any(EncodedOp::is_separated)
+fn have_long(engine: &Engine, ops: Ops<'_>) -> bool {
+    engine.options.log().keeps_long_values() && ops.have_separated()
 }
 
 /// Whether a long value must not go to the log file in use, because a flush may have covered the
@@ -365,7 +352,7 @@ fn reserve_seqs(engine: &Engine, last: SeqNo) -> Result<()> {
 /// The append lock, with room for `ops`, of `len` bytes in all.
 fn lock_with_room<'e>(
     engine: &'e Engine,
-    ops: &[EncodedOp<'_>],
+    ops: Ops<'_>,
     len: u64,
 ) -> Result<MutexGuard<'e, Append>> {
     loop {
@@ -386,11 +373,11 @@ fn lock_with_room<'e>(
 /// Commits `ops` as one batch.
 fn commit_batch(
     engine: &Engine,
-    ops: &[EncodedOp<'_>],
+    ops: Ops<'_>,
     durability: Durability,
     terms: Terms<'_>,
 ) -> Result<()> {
-    let len = ops.iter().map(EncodedOp::len).sum();
+    let len = ops.record_bytes();
     let append = lock_with_room(engine, ops, len)?;
     terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     if let Some(reads) = terms.reads {
@@ -402,8 +389,8 @@ fn commit_batch(
 
 /// Refuses writes other than deletes while the reserve is in use.
 #[inline]
-pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
-    if !engine.full.is_short() || need(ops) == Need::Deletes {
+pub(crate) fn check_disk(engine: &Engine, ops: Ops<'_>) -> Result<()> {
+    if !engine.full.is_short() || ops.need() == Need::Deletes {
         return Ok(());
     }
     check_disk_now(engine)

@@ -25,7 +25,6 @@ pub mod manual;
 pub mod program;
 pub mod interrupt;
 mod progress;
-pub mod miniature;
 pub mod store;
 mod keyspaces;
 mod watch;

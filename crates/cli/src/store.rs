@@ -11,8 +11,8 @@ use crate::args::Within;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::global::Global;
+use crate::named;
 use crate::placement;
-use crate::{miniature, named};
 
 /// Opens an existing database, with the preset that it was created with, and warns of losses.
 pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
@@ -124,10 +124,8 @@ pub fn options(global: &Global, usual: Options) -> Result<Options> {
     let accept_lost_window = global.accept_lost_window;
     let mut options = Options { volumes, accept_lost_window, ..usual };
     named::set(&mut options, &global.with).map_err(Failure::Usage)?;
-    Ok(match global.space_limit.or(options.space_limit) {
-        Some(limit) => miniature::within(options, limit),
-        None => options,
-    })
+    options.space_limit = global.space_limit.or(options.space_limit);
+    Ok(options)
 }
 
 /// Opens the database in `path` with `options`.

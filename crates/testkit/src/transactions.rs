@@ -142,8 +142,10 @@ impl Interleaving {
                 Ok(())
             }
             2 => {
+                let mut ends = [self.key(), self.key()];
+                ends.sort();
                 let write = match self.rng.chance(20) {
-                    true => Write::delete_range(&self.key(), &self.key()),
+                    true => Write::delete_range(&ends[0], &ends[1]),
                     false => Write { key: self.key(), value: self.value(), ..Write::default() },
                 };
                 commit(&self.db, std::slice::from_ref(&write), Durability::Os).map_err(text)?;
@@ -184,8 +186,9 @@ impl Interleaving {
             }
             2 => {
                 let to = format!("key{:02}", self.rng.below(KEYS)).into_bytes();
-                open.transaction.delete_range(&key[..]..&to[..]).map_err(text)?;
-                let deleted = keys_within(&key, &to).into_iter().map(|key| (key, None));
+                let (from, to) = if key < to { (key, to) } else { (to, key) };
+                open.transaction.delete_range(&from[..]..&to[..]).map_err(text)?;
+                let deleted = keys_within(&from, &to).into_iter().map(|key| (key, None));
                 open.pending.extend(deleted);
             }
             _ => {

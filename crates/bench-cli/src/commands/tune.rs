@@ -17,7 +17,6 @@ use cleavedb_cli::console::Console;
 use cleavedb_cli::failure::{Exit, Failure, Result};
 use cleavedb_cli::global::Global;
 use cleavedb_cli::interrupt;
-use cleavedb_cli::miniature::miniature;
 use cleavedb_cli::store;
 use serde::Serialize;
 use serde_json::json;
@@ -249,7 +248,7 @@ fn search(
     let phases = Search::phases(&args.workload).map_err(failed)?;
     let durability = args.durability.into();
     let options = Options { durability, ..options };
-    let options = miniature(options, IMITATED.div_ceil(args.data.max(1)));
+    let options = options.miniature(IMITATED.div_ceil(args.data.max(1)));
     let opener = |least| {
         CleaveOpener::with(Options {
             min_separated: MinSeparated::AtLeast(least),

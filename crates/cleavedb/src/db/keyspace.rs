@@ -27,6 +27,7 @@ use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, Keyspace
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::manifest::Edit;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::write::{self, Terms};
@@ -204,7 +205,7 @@ impl Inner {
         let (ops, seq) = ([EncodedOp::of_system(op, false)], Cell::new(0));
         let numbered = |first| seq.set(first);
         let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
-        write::write(engine, &ops, op.len(), engine.options.durability, terms)?;
+        write::write(engine, Ops::Few(&ops), op.len(), engine.options.durability, terms)?;
         Ok(seq.get())
     }
 }
@@ -246,11 +247,12 @@ impl Db {
             if name == DEFAULT_NAME {
                 return Ok(Some(self.database().default));
             }
-            Ok(engine.catalog.named().keyspaces.get(name).map(|entry| self.handle(entry)))
+            Ok(engine.catalog.named().get(name).map(|entry| self.handle(entry)))
         })
     }
 
-    /// Creates a keyspace. Its name has 1 to 255 bytes. A database has at most 65,534 keyspaces.
+    /// Creates a keyspace. Its name has 1 to 255 bytes. A database has at most 65,534 keyspaces,
+    /// and each is created as fast as the first.
     /// Fails with [`ErrorKind::AlreadyExists`] if there is one of that name, and with
     /// [`ErrorKind::InvalidOptions`] if its options do not fit the layout of the database.
     ///
@@ -263,7 +265,7 @@ impl Db {
         }
         let _held = engine.events.hold();
         let _changing = engine.catalog.change()?;
-        if engine.catalog.named().keyspaces.contains_key(name) {
+        if engine.catalog.named().get(name).is_some() {
             let what = "there is a keyspace of that name; open it, or drop it first";
             return Err(Error::new(ErrorKind::AlreadyExists, what).with("keyspace", name));
         }
@@ -277,7 +279,7 @@ impl Db {
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
         let seq = self.inner.write_system(&key, &stored)?;
         let entry = Arc::new(engine.catalog.entry(id, name, options).since(seq));
-        engine.catalog.named().keyspaces.insert(name.to_owned(), entry.clone());
+        engine.catalog.named().insert(entry.clone());
         Ok(self.handle(&entry))
     }
 
@@ -285,7 +287,7 @@ impl Db {
     pub fn keyspaces(&self) -> Result<Vec<Keyspace>> {
         self.read(|engine| {
             let named = engine.catalog.named();
-            Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
+            Ok(named.all().map(|entry| self.handle(entry)).collect())
         })
     }
 
@@ -311,13 +313,16 @@ impl Db {
     /// them (`lsm`, `ohdb`). Of values outside it (`wisckey`, `hashkv`, `ktstore`, `hoakv`) files
     /// and extents without anything alive are dropped unread, and what lies among values of other
     /// keyspaces is collected when dead values exceed [`crate::Options::space_amplification`].
-    /// Values in the hot store of `hoakv` leave it as any that are not used any more.
+    /// Values in the hot store of `hoakv` leave it as any that are not used any more. So the
+    /// space of a small keyspace may stay until more is dead: [`Db::collect`] gives back at once
+    /// what lies outside the index, [`Db::compact`] what lies in it, and [`Db::collect_dropped`]
+    /// leaves nothing in any file.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let engine = self.open_engine()?;
         catalog::check_name(name)?;
         let _held = engine.events.hold();
         let _changing = engine.catalog.change()?;
-        let found = engine.catalog.named().keyspaces.get(name).cloned();
+        let found = engine.catalog.named().get(name).cloned();
         let Some(entry) = found else {
             let what = "there is no keyspace of that name";
             return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
@@ -333,14 +338,16 @@ impl Db {
         ranges.tidy();
         let name_op = Op::delete(&key);
         let dropped = dictionaries::dropped(engine, &entry);
-        let mut ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
+        let mut ops = vec![EncodedOp::of_system(name_op, true)];
+        ops.extend(ranges.ops());
         ops.extend(dropped.iter().map(|it| EncodedOp::of_system(it.op(), true)));
         let of_dictionaries: u64 = dropped.iter().map(|it| it.op().len()).sum();
         let bytes = name_op.len() + (lower.len() + upper.len()) as u64 + of_dictionaries;
+        ops.extend(ranges.removals());
         // Durable, so that jobs may drop what it leaves, which they are woken for.
-        write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;
+        write::write_ranges(engine, (Ops::Few(&ops), bytes), &ranges, Durability::Sync, terms)?;
         ranges.done();
-        engine.catalog.named().keyspaces.remove(name);
+        engine.catalog.named().remove(&entry);
         dictionaries::are_dropped(engine, &dropped);
         Ok(())
     }

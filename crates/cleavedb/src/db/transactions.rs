@@ -7,10 +7,13 @@ use cleavedb_base::{ErrorKind, Result};
 
 use super::Db;
 use crate::options::Durability;
+use crate::own_writes::Body;
 use crate::transaction::Transaction;
 
-/// Attempts of [`Db::transact`] before it begins to pause between two, and its longest pause.
+/// Attempts of [`Db::transact`] before it begins to pause between two, all of them, and its longest
+/// pause.
 const ATTEMPTS_AT_ONCE: u32 = 4;
+const ATTEMPTS_MAX: u32 = 1000;
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 
 impl Db {
@@ -20,9 +23,16 @@ impl Db {
     }
 
     /// Runs `body` in a transaction and commits it, again and again until the commit meets no
-    /// conflict: each that does was overtaken by another commit, so of all that try one always
-    /// succeeds. Returns what `body` returned at last; if that is an error, nothing was written.
-    /// [`crate::Error::other`] carries an error of the program itself.
+    /// conflict: each that does was overtaken by a commit of another. Fails with
+    /// [`ErrorKind::Conflict`] after 1,000 attempts, as a body does that takes longer than others
+    /// leave alone what it reads: read less, or write it in pieces. Returns what `body` returned at
+    /// last; if that is an error, nothing was written. [`crate::Error::other`] carries an error of
+    /// the program itself.
+    ///
+    /// A body that writes what its transaction has read through the database, or a handle of it,
+    /// instead of the transaction would conflict with itself at each attempt: fails with
+    /// [`ErrorKind::InvalidArgument`] then. Other writes through the database are made at once, at
+    /// each attempt, whatever becomes of the transaction.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -49,11 +59,15 @@ impl Db {
     ) -> Result<T> {
         let mut attempts = 0;
         loop {
+            let _body = Body::begin();
             let mut transaction = self.transaction()?;
             let answer = body(&mut transaction)?;
             match transaction.commit_with(durability) {
                 Ok(()) => return Ok(answer),
-                Err(e) if e.kind() == ErrorKind::Conflict => {}
+                Err(e) if e.kind() == ErrorKind::Conflict && attempts < ATTEMPTS_MAX - 1 => {}
+                Err(e) if e.kind() == ErrorKind::Conflict => {
+                    return Err(e.with("attempts", ATTEMPTS_MAX));
+                }
                 Err(e) => return Err(e),
             }
             attempts += 1;

@@ -149,6 +149,11 @@ impl Options {
         self.divided_memory() / BATCH
     }
 
+    /// Most memory of the keys of recent commits that are kept for open transactions, in bytes.
+    pub(crate) fn recent_writes_max(&self) -> usize {
+        self.divided_memory() / PIECE
+    }
+
     /// Bytes of the log that a flush reads at once.
     pub(crate) fn flush_piece(&self) -> usize {
         (self.divided_memory() / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)

@@ -1,10 +1,11 @@
 //! What an open may make, and what it refuses to open.
 
+use std::fs;
 use std::sync::Arc;
 
 use cleavedb::{
-    Cursor, Db, ErrorKind, FileClass, Keyspace, MinSeparated, Options, Partition, Preset, Snapshot,
-    VictimPolicy, Volume,
+    Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, MinSeparated, Options, Partition,
+    Preset, Snapshot, VictimPolicy, Volume, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -163,5 +164,30 @@ fn handles_can_be_printed() {
     let program = format!("{:?}", Program { snapshot: db.snapshot(), db, users, cursor });
     for part in ["Db { preset: Lsm, .. }", "name: \"users\"", "seq: ", "key: Some(b\""] {
         assert!(program.contains(part), "{program}");
+    }
+}
+
+/// Limits below 1.5 GB were refused, and so was an open without options of a store that had one.
+#[test]
+fn a_small_space_limit_needs_no_other_option() {
+    const LIMIT: u64 = 128 << 20;
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let bytes = || {
+            let entries = fs::read_dir(&path).unwrap();
+            entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum::<u64>()
+        };
+        let db = Db::builder(&path).preset(preset).space_limit(LIMIT).open().unwrap();
+        let mut batch = WriteBatch::new();
+        (0..1000).for_each(|i| _ = batch.put(format!("{i:04}"), vec![i as u8; 2000]).unwrap());
+        db.write_with(&batch, Durability::Os).unwrap();
+        db.flush().unwrap();
+        assert_eq!((db.options().space_limit, bytes() <= LIMIT), (Some(LIMIT), true), "{preset}");
+        db.close().unwrap();
+        let db = Db::open(&path, Options::preset(preset)).unwrap();
+        assert_eq!(db.options().space_limit, Some(LIMIT));
+        db.put("0000", "again").unwrap();
+        assert_eq!((db.range(..).count(), bytes() <= LIMIT), (1000, true), "{preset}");
     }
 }

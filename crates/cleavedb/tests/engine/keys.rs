@@ -1,6 +1,13 @@
 //! Keys at the ends of what is allowed, and batches of any number of operations.
 
-use cleavedb::{Background, Db, Durability, ErrorKind, KEY_LEN_MAX, Options, Preset, WriteBatch};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleavedb::{
+    Background, Db, Durability, ErrorKind, KEY_LEN_MAX, KeyspaceOptions, Operand, Options, Preset,
+    ValueCompression, WriteBatch,
+};
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
 fn designs() -> Vec<Setup> {
@@ -87,4 +94,93 @@ fn a_batch_is_bounded_by_memory_only() {
     drop(db);
     let db = open();
     assert_eq!(db.range(..).keys_only().count(), OPS as usize);
+}
+
+/// Key and value of a put of 35 bytes.
+fn small(i: usize) -> (String, String) {
+    (format!("key {i:010}"), format!("the value {i:011}"))
+}
+
+/// 1.1 million fit at 768 MiB of memory, and as many in proportion below: a third of that did.
+#[test]
+fn a_batch_takes_the_small_puts_that_the_memory_allows() {
+    const MEMORY: usize = 48 << 20;
+    const FIT: usize = 1_100_000 * MEMORY / (768 << 20);
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            Options { memory_bytes: MEMORY, durability: Durability::Os, ..Options::preset(preset) };
+        let db = Db::open(dir.path(), options.clone()).unwrap();
+        let mut batch = WriteBatch::new();
+        let put = |batch: &mut WriteBatch, i| _ = batch.put(small(i).0, small(i).1).unwrap();
+        (0..FIT).for_each(|i| put(&mut batch, i));
+        db.write(&batch).unwrap();
+        (FIT..FIT + FIT / 2).for_each(|i| put(&mut batch, i));
+        assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        db.close().unwrap();
+        let db = Db::open(dir.path(), options).unwrap();
+        assert_eq!(db.range(..).keys_only().count(), FIT, "{preset}");
+        let (key, value) = small(FIT - 1);
+        assert_eq!(db.get(key).unwrap().unwrap(), value, "{preset}");
+    }
+}
+
+#[test]
+fn a_transaction_refuses_at_once_a_write_for_which_there_is_no_memory() {
+    const FIT: usize = 1_100_000 * (48 << 20) / (768 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::builder(dir.path()).memory_bytes(48 << 20).durability(Durability::Os);
+    let db = db.open().unwrap();
+    let mut transaction = db.transaction().unwrap();
+    (0..FIT).for_each(|i| transaction.put(small(i).0, small(i).1).unwrap());
+    let savepoint = transaction.savepoint();
+    let refused = (FIT..2 * FIT).find_map(|i| transaction.put(small(i).0, "").err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(refused.message().contains("split it"), "{refused}");
+    transaction.put(small(0).0, "the same key takes no more").unwrap();
+    transaction.rollback_to(savepoint).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(db.range(..).keys_only().count(), FIT);
+    assert_eq!(db.get(small(0).0).unwrap().unwrap(), small(0).1);
+}
+
+/// Of a long batch only operations stay encoded that could come out otherwise the next time.
+#[test]
+fn every_kind_of_operation_of_a_long_batch_takes_its_place() {
+    const ROUNDS: usize = 700;
+    for setup in designs() {
+        let sim = Sim::new();
+        let (setup, compression) = (setup.in_one_directory(), Some(ValueCompression::Lz4));
+        let open =
+            |sim: &Sim| Db::open_in(Arc::new(sim.clone()), setup.options.clone(), 7).unwrap();
+        let db = open(&sim);
+        let options = KeyspaceOptions { compression, ..KeyspaceOptions::default() };
+        let packed = db.create_keyspace("packed", options).unwrap();
+        db.put("old", "deleted").unwrap();
+        let (mut batch, long) = (WriteBatch::new(), "long ".repeat(60));
+        for i in 0..ROUNDS {
+            batch.put(format!("a{i}"), "first").unwrap();
+            batch.merge(format!("a{i}"), &Operand::append(" and more")).unwrap();
+            batch.put_with_ttl(format!("t{i}"), &long, Duration::from_secs(9999)).unwrap();
+            batch.put(format!("d{i}"), &long).unwrap().delete(format!("d{i}")).unwrap();
+            batch.keyspace(&packed).put(format!("p{i}"), &long).unwrap();
+            if i % 100 == 0 {
+                batch.delete_range("old"..="old").unwrap().delete_range("a".."b").unwrap();
+            }
+        }
+        let before = db.snapshot().seq();
+        db.write(&batch).unwrap();
+        assert!(db.snapshot().seq() - before >= batch.len() as u64, "each has its number");
+        let killed = open(&sim.kill());
+        for db in [&db, &killed] {
+            assert_eq!(db.prefix("a").count(), ROUNDS - 601, "{setup}");
+            assert_eq!(db.get("a650").unwrap().unwrap(), "first and more");
+            assert_eq!(db.range("b"..).count(), ROUNDS, "{setup}");
+            let (value, expires) = db.get_with_expiry("t650").unwrap().unwrap();
+            assert_eq!((&value[..], expires.is_some()), (long.as_bytes(), true));
+            let packed = db.keyspace("packed").unwrap();
+            assert_eq!(packed.range(..).count(), ROUNDS);
+            assert_eq!(packed.get("p699").unwrap().unwrap(), long);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, ErrorKind, KeyspaceOptions, WriteBatch};
+use cleavedb::{Db, Durability, ErrorKind, KeyspaceOptions, Options, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::{Disks, Setup, session};
@@ -179,4 +179,21 @@ fn a_thousand_keyspaces_take_little_memory_and_are_found_again() {
         assert_eq!(keyspace.get("own").unwrap().unwrap(), i.to_string());
     }
     assert_eq!(db.range(..).count(), 0);
+}
+
+/// Creating one took time in proportion to how many there were, and had been dropped.
+#[test]
+fn every_keyspace_is_created_at_once_until_all_are_there() {
+    let options = Options { durability: Durability::Os, ..Options::default() };
+    let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+    let name = |i: u32| format!("user {i}");
+    (1..=65_534).for_each(|i| _ = db.keyspace(&name(i)).unwrap());
+    let refused = db.keyspace("one more").err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    (1..=50).for_each(|i| db.drop_keyspace(&name(i)).unwrap());
+    db.collect_dropped().unwrap();
+    let again = db.keyspace("one more").unwrap();
+    again.put("key", "value").unwrap();
+    let last = db.find_keyspace(&name(65_534)).unwrap().unwrap();
+    assert_eq!((again.range(..).count(), last.range(..).count()), (1, 0));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cleavedb::{Background, Db, Durability, Error, ErrorKind, Options};
+use cleavedb::{Background, Db, Durability, Error, ErrorKind, Keyspace, Operand, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::transactions::{Committed, check_serializable, interleaved};
@@ -238,4 +238,82 @@ fn an_error_of_the_program_gives_a_transaction_up() {
     assert_eq!(db.get("balance").unwrap(), None);
     let io = std::io::Error::from(error);
     assert!(io.downcast::<Error>().is_ok_and(|error| error.kind() == ErrorKind::Other));
+}
+
+/// It was tried again for ever.
+#[test]
+fn a_body_that_writes_past_its_transaction_what_it_reads_is_told_so() {
+    type Write = fn(&Db, &Keyspace) -> cleavedb::Result<()>;
+    let writes: [Write; 5] = [
+        |db, _| db.put("a", "past"),
+        |db, _| db.delete_range("a".."b"),
+        |db, _| db.merge("a", &Operand::append("past")),
+        |db, _| db.update("a", |_| Some("past")).map(drop),
+        |_, named| named.put("a", "past"),
+    ];
+    for setup in &Setup::designs() {
+        let db = open(setup);
+        let named = db.keyspace("named").unwrap();
+        for (at, write) in writes.iter().enumerate() {
+            for first in [true, false] {
+                let mut tries = 0;
+                let error = db.transact(|transaction| {
+                    tries += 1;
+                    if first {
+                        write(&db, &named)?;
+                    }
+                    transaction.get("a")?;
+                    transaction.keyspace(&named).prefix("").count();
+                    if !first {
+                        write(&db, &named)?;
+                    }
+                    transaction.put("b", "through")
+                });
+                // A write in front of the read is behind the snapshot, too.
+                assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument, "{setup}, {at}");
+                assert_eq!((tries, db.get("b").unwrap()), (1, None));
+            }
+            named.delete("a").unwrap();
+        }
+        db.transact(|transaction| {
+            transaction.get("a")?;
+            db.put("c", "another")?;
+            transaction.put("b", "through")
+        })
+        .unwrap();
+        assert_eq!(db.get("b").unwrap().unwrap(), "through");
+    }
+}
+
+#[test]
+fn a_body_that_others_always_overtake_ends_with_the_number_of_attempts() {
+    let db = open(&Setup::designs()[0]);
+    let error = db.transact(|transaction| {
+        transaction.get("a")?;
+        std::thread::scope(|scope| scope.spawn(|| db.put("a", "others")).join().unwrap())?;
+        transaction.put("b", "never")
+    });
+    let error = error.unwrap_err();
+    assert_eq!((error.kind(), error.fact("attempts")), (ErrorKind::Conflict, Some("1000")));
+    assert_eq!(db.get("b").unwrap(), None);
+}
+
+/// After 16 MiB of keys it could only fail, and its body began anew without end.
+#[test]
+fn a_transaction_commits_after_any_number_of_writes_of_other_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { durability: Durability::Os, ..Options::preset(Preset::Lsm) };
+    let db = Db::open(dir.path(), options).unwrap();
+    let mut transaction = db.transaction().unwrap();
+    let mut late = db.transaction().unwrap();
+    assert_eq!(transaction.get("mine").unwrap(), None);
+    assert_eq!(late.get("others 17").unwrap(), None);
+    for i in 0..1200_u32 {
+        db.delete([&b"others"[..], &[b' '; 16 << 10], &i.to_be_bytes()].concat()).unwrap();
+    }
+    transaction.put("mine", "there").unwrap();
+    transaction.commit().unwrap();
+    db.put("others 17", "").unwrap();
+    late.put("late", "").unwrap();
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }

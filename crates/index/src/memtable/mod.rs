@@ -26,7 +26,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicPtr, Ordering};
 use cleavedb_base::sync::{Mutex, Plain};
 use cleavedb_base::{EntryKind, SeqNo};
-use cleavedb_storage::pages::PagePool;
+use cleavedb_storage::pages::{ALIGN, PagePool};
 use cleavedb_storage::prefetch::prefetch;
 
 use crate::entry::{Entry, EntryIter};
@@ -58,8 +58,13 @@ pub(in crate::memtable) struct Node {
 
 const NODE_LEN: usize = size_of::<Node>();
 
-const _: () =
-    assert!(align_of::<Node>() <= cleavedb_storage::pages::ALIGN, "the arena aligns nodes");
+/// Memory that an entry takes, in bytes, with a tree key and a value of these lengths, once it was
+/// sorted.
+pub const fn entry_memory(key_len: usize, value_len: usize) -> usize {
+    (NODE_LEN + key_len + value_len).next_multiple_of(ALIGN) + size_of::<NodeRef>()
+}
+
+const _: () = assert!(align_of::<Node>() <= ALIGN, "the arena aligns nodes");
 
 /// Ordering of links: a reader that finds a node sees all of it written.
 #[inline(always)]

@@ -8,6 +8,7 @@ use crate::batch::Op;
 use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::merge::Operand;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::{operand_chains, read, write};
 
@@ -67,7 +68,7 @@ impl Keyspace {
         let op = EncodedOp::of_operand(key, &stored, self.entry().id);
         operand_chains::note_long(engine, op.encoded_key.as_bytes(), op.hash);
         let bytes = (key.len() + stored.len()) as u64;
-        write::write(engine, &[op], bytes, durability, self.terms())?;
+        write::write(engine, Ops::Few(&[op]), bytes, durability, self.terms())?;
         self.database().shorten_chains(engine, 1)
     }
 

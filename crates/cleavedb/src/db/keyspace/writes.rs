@@ -6,6 +6,7 @@ use super::Keyspace;
 use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange};
 use crate::encoded_op::EncodedOp;
+use crate::ops::Ops;
 use crate::options::Durability;
 use crate::{dictionaries, write};
 
@@ -77,7 +78,7 @@ impl Keyspace {
         op.check()?;
         let engine = self.inner.writable()?;
         let ops = [EncodedOp::new(op, self.entry(), &engine.time)];
-        write::write(engine, &ops, op.len(), durability, self.terms())?;
+        write::write(engine, Ops::Few(&ops), op.len(), durability, self.terms())?;
         dictionaries::make_due(engine);
         Ok(())
     }

@@ -27,6 +27,9 @@ pub enum Bug {
     RunWithoutRepeats,
     /// The run of a collection claims to own the records that it only repeats.
     RunOwnsRepeats,
+    /// Small tables are packed by another measure than tables end by, and what was packed without
+    /// gain is packed again.
+    PacksWithoutGain,
     /// A compaction drops tombstones though deeper levels may hold their keys.
     TombstoneDroppedEarly,
     /// A merge within level 0 drops tombstones although older runs hold their keys.

@@ -120,6 +120,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_read: Counter,
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
+    pub(crate) futile_jobs: Counter,
     pub(crate) splits: Counter,
     pub(crate) merges: Counter,
     pub(crate) collection_read: Counter,
@@ -270,6 +271,9 @@ pub struct Metrics {
     pub pointers_refreshed: u64,
     /// Collections done.
     pub collections: u64,
+    /// Compactions and collections for which no caller asked and that have won nothing. None is
+    /// made again on the same inputs.
+    pub futile_jobs: u64,
     /// The hot store, where the layout has one.
     pub hot: Option<HotMetrics>,
     /// Groups of values; 0 in presets without groups.

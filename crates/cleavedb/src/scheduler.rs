@@ -44,6 +44,32 @@ impl EmptyLooks {
     }
 }
 
+/// Number of jobs that may win nothing while a caller waits that does all jobs itself. One is not
+/// made again on the same inputs, so there are few.
+const FUTILE_MAX: u64 = 1000;
+
+/// Counts the jobs that have won nothing since a caller began to wait.
+struct Watchdog<'e> {
+    engine: &'e Engine,
+    before: u64,
+}
+
+impl<'e> Watchdog<'e> {
+    fn over(engine: &'e Engine) -> Self {
+        Self { engine, before: engine.counters.futile_jobs.get() }
+    }
+
+    /// Fails if there were too many.
+    fn check(&self) -> Result<()> {
+        if self.engine.counters.futile_jobs.get() - self.before <= FUTILE_MAX {
+            return Ok(());
+        }
+        let message = "background work repeats without winning anything; this is a bug, please \
+                       report it with the metrics";
+        Err(Error::new(ErrorKind::Stalled, message))
+    }
+}
+
 /// Interval at which a waiting caller looks again without being woken.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -126,9 +152,9 @@ pub(crate) fn wait_or_work(
     awaited: impl Fn() -> Option<JobKind>,
 ) -> Result<()> {
     if engine.options.background == Background::Manual {
-        let mut looks = EmptyLooks::default();
+        let (mut looks, watch) = (EmptyLooks::default(), Watchdog::over(engine));
         while !done() {
-            engine.check_open()?;
+            engine.check_open().and_then(|()| watch.check())?;
             let (before, left_alone) = {
                 let state = engine.jobs.lock();
                 (state.moves(), state.left_alone())
@@ -229,7 +255,10 @@ pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Res
     events::check_may_wait()?;
     engine.jobs.lock().failures.forgive();
     if engine.options.background == Background::Manual {
-        while wanted() && run_one(engine, &JobKind::ALL)? {}
+        let watch = Watchdog::over(engine);
+        while wanted() && run_one(engine, &JobKind::ALL)? {
+            watch.check()?;
+        }
         return Ok(());
     }
     let _hurry = engine.pacer.hurry_flushes();

@@ -49,6 +49,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         compaction_moves: counters.compaction_moves.get(),
         pointers_refreshed: counters.pointers_refreshed.get(),
         collections: now.collections,
+        futile_jobs: counters.futile_jobs.get(),
         hot: hot(engine, &live),
         groups: live.groups.groups().count(),
         group_records: group_records(&live),

@@ -1,15 +1,15 @@
-//! The files that collections wrote, kept so that no collection is made that cannot free space.
+//! What collections have written, kept so that no collection is made that cannot free space.
 //!
 //! A file that a collection wrote holds only records that the present or a snapshot could see then.
 //! Until a flush adds newer versions, a snapshot ends or the index drops an entry, another
 //! collection would write the same bytes to another file, again and again for as long as the
-//! estimate says that there is garbage.
+//! estimate says that there is garbage. The same holds for a group whose collection won nothing.
 
 use std::collections::BTreeMap;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
-use cleavedb_values::{ValueFileMeta, ValueFiles};
+use cleavedb_values::{GroupId, ValueFileMeta, ValueFiles};
 
 /// The circumstances in which a file was written: unless they have changed, it is not collected
 /// again.
@@ -21,9 +21,22 @@ struct Written {
     live: u64,
 }
 
-/// The files that collections wrote.
+impl Written {
+    /// Whether what holds now, with `live` bytes, differs in a way that may let a record go.
+    fn has_changed(&self, live: u64, (epoch, snapshots): (u64, &[SeqNo])) -> bool {
+        self.epoch != epoch
+            || self.live != live
+            || self.snapshots.iter().any(|held| !snapshots.contains(held))
+    }
+}
+
+/// The files that collections wrote, and groups that were collected without gain.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Survivors(BTreeMap<FileNumber, Written>);
+pub(crate) struct Survivors {
+    files: BTreeMap<FileNumber, Written>,
+    /// By group: its bytes instead of the live ones.
+    groups: BTreeMap<GroupId, Written>,
+}
 
 /// Those of the ascending `snapshots` that may hold records which a collection as of `read_point`
 /// would drop. Younger snapshots see the same records as the present does, so the end of a reader
@@ -41,9 +54,9 @@ impl Survivors {
         (epoch, snapshots): (u64, &[SeqNo]),
         value_files: &ValueFiles,
     ) {
-        self.0.retain(|number, _| value_files.get(*number).is_some());
+        self.files.retain(|number, _| value_files.get(*number).is_some());
         let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
-        self.0.extend(files.into_iter().map(|(number, live)| (number, written(live))));
+        self.files.extend(files.into_iter().map(|(number, live)| (number, written(live))));
     }
 
     /// Whether a collection of file `number` may free space, given its current `facts`, the `epoch`
@@ -54,11 +67,26 @@ impl Survivors {
         facts: &ValueFileMeta,
         (epoch, snapshots): (u64, &[SeqNo]),
     ) -> bool {
-        let written = self.0.get(&number).filter(|_| !planted(Bug::CollectsInVain));
-        let Some(written) = written else { return true };
-        written.epoch != epoch
-            || written.live != facts.live
-            || written.snapshots.iter().any(|held| !snapshots.contains(held))
+        let written = self.files.get(&number).filter(|_| !planted(Bug::CollectsInVain));
+        written.is_none_or(|written| written.has_changed(facts.live, (epoch, snapshots)))
+    }
+
+    /// Records that a collection, as in [`Survivors::written`], of these groups, each with its
+    /// bytes after it, has won nothing.
+    pub(crate) fn collected_without_gain(
+        &mut self,
+        groups: impl IntoIterator<Item = (GroupId, u64)>,
+        (epoch, snapshots): (u64, &[SeqNo]),
+    ) {
+        let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
+        self.groups.retain(|_, written| written.epoch == epoch);
+        self.groups.extend(groups.into_iter().map(|(group, bytes)| (group, written(bytes))));
+    }
+
+    /// Whether a collection of `group`, of `bytes` now, may win something.
+    pub(crate) fn may_win_group(&self, group: GroupId, bytes: u64, now: (u64, &[SeqNo])) -> bool {
+        let written = self.groups.get(&group).filter(|_| !planted(Bug::CollectsInVain));
+        written.is_none_or(|written| written.has_changed(bytes, now))
     }
 }
 

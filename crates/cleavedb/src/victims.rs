@@ -97,6 +97,7 @@ pub(crate) fn choose_groups(
         let of_table = groups.groups().map(|(id, _)| id);
         of_table.filter(|id| !jobs.damaged.groups.contains(id)).collect::<Vec<GroupId>>()
     };
+    let may_win = LazyCell::new(|| may_win_group(engine, live, &jobs.survivors));
     let is_asked = |place: &Location| {
         jobs.forced.is_some_and(|upto| place.file <= upto) || jobs.wanted.extents.contains(place)
     };
@@ -114,14 +115,16 @@ pub(crate) fn choose_groups(
     let segments = engine.options.groups.segments();
     let sizing = groups.partition().sizing();
     let shared = sizing.shared_segments(&segments, groups);
-    let sound = sound();
+    let mut sound = sound();
+    sound.retain(|id| may_win(*id));
     // Without need of space groups are collected as a whole, and never fill a disk. A space limit
     // has plans for that.
     let room_on_disk = LazyCell::new(|| reserve::room_on_disk(engine));
     let fits =
         |id: &GroupId| engine.limit.is_some() || fits_whole(groups.extents_of(*id), *room_on_disk);
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
-        let candidates = candidates(engine, live, &jobs.damaged.groups);
+        let mut candidates = candidates(engine, live, &jobs.damaged.groups);
+        candidates.retain(|candidate| may_win(candidate.group));
         engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)
     } else {
         sizing.outgrown(&segments, groups, &sound).into_iter().filter(fits).collect()
@@ -244,6 +247,17 @@ pub(crate) fn may_win(
     }
 }
 
+/// As [`may_win`], of a group.
+fn may_win_group(
+    engine: &Engine,
+    live: &LiveFiles,
+    survivors: &Survivors,
+) -> impl Fn(GroupId) -> bool {
+    let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
+    let of = |group| group_bytes(&live.groups, group);
+    move |group| survivors.may_win_group(group, of(group), (live.epoch, &snapshots))
+}
+
 /// The segment of the cold log to collect for space, and how much that may free.
 pub(crate) fn coldest(
     engine: &Engine,
@@ -288,7 +302,9 @@ pub(crate) fn can_shrink(
         return oldest_first(&live.value_files, live.head_file(), sound).is_some();
     }
     let groups = candidates(engine, live, &damaged.groups);
-    groups.iter().any(Candidate::is_worth_it) || coldest(engine, live, damaged, survivors).is_some()
+    let may_win = may_win_group(engine, live, survivors);
+    let wins = |candidate: &Candidate| candidate.is_worth_it() && may_win(candidate.group);
+    groups.iter().any(wins) || coldest(engine, live, damaged, survivors).is_some()
 }
 
 /// The first of `chosen`, and the following ones as long as their sum is at most `room` bytes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
@@ -89,14 +89,17 @@ pub struct TableHandle {
     /// Seeks that it may still cost, if level 0 is kept in a way that counts them
     /// ([`crate::compaction::compacts_on_seeks`]); otherwise unused.
     seeks_left: AtomicU64,
+    /// Why a compaction was made that won nothing and wrote this table
+    /// ([`crate::compaction::futile`]).
+    futile: AtomicU8,
 }
 
 impl TableHandle {
     /// A handle on the table with `meta`, which is not opened yet.
     pub fn new(meta: TableMeta, store: Arc<TableStore>) -> Self {
         let seeks_left = AtomicU64::new(Self::seeks_allowed(&meta));
-        let obsolete = AtomicBool::new(false);
-        Self { meta, store, seat: Arc::default(), obsolete, seeks_left }
+        let (obsolete, futile) = Default::default();
+        Self { meta, store, seat: Arc::default(), obsolete, seeks_left, futile }
     }
 
     fn seeks_allowed(meta: &TableMeta) -> u64 {
@@ -118,9 +121,19 @@ impl TableHandle {
         self.seeks_left.load(Ordering::Relaxed) == 0
     }
 
-    /// Resets the seeks of the table, in a new place.
-    pub(crate) fn renew_seeks(&self) {
+    /// Forgets what was learnt of the table in its last place.
+    pub(crate) fn enter_place(&self) {
         self.seeks_left.store(Self::seeks_allowed(&self.meta), Ordering::Relaxed);
+        self.set_futile(0);
+    }
+
+    /// See [`crate::compaction::futile`].
+    pub(crate) fn futile(&self) -> u8 {
+        self.futile.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_futile(&self, why: u8) {
+        self.futile.store(why, Ordering::Relaxed);
     }
 
     /// The metadata of the table.

@@ -295,7 +295,7 @@ impl Version {
             // A table that moves keeps its handle, and with it its open file and pinned memory.
             let moved = removed.get(&meta.number).cloned().flatten();
             let moved = moved.filter(|handle| handle.meta() == meta);
-            let moved = moved.inspect(|handle| handle.renew_seeks());
+            let moved = moved.inspect(|handle| handle.enter_place());
             let handle = moved.unwrap_or_else(|| {
                 Arc::new(TableHandle::new(meta.clone(), Arc::clone(&self.store)))
             });

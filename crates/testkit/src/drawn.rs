@@ -82,7 +82,8 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         cache_bytes: Some(size(rng, 16 << 10, 5) as usize),
         record_cache_bytes,
         read_ahead_bytes: [0, 4 << 10, 64 << 10][rng.index(3)],
-        block_bytes: size(rng, 256, 5) as usize,
+        // Also blocks longer than a table: compressed, each is short.
+        block_bytes: size(rng, 256, 9) as usize,
         filter_bits: rng.index(12),
         compression: [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)],
         value_compression: ValueCompression::ALL[rng.index(4)].1,
@@ -193,7 +194,9 @@ impl Store {
             true => self.db.delete(&key).map(|()| self.model.remove(&key)),
             false => {
                 let mut value = vec![0; LENS[rng.index(LENS.len())]];
-                rng.fill(&mut value);
+                if rng.chance(50) {
+                    rng.fill(&mut value);
+                }
                 self.db.put(&key, &value).map(|()| self.model.insert(key, value))
             }
         };

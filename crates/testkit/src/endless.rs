@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb::{Db, FileClass, MinSeparated, Options, Preset};
+use cleavedb::{Compression, Db, FileClass, MinSeparated, Options, Preset};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -64,6 +64,29 @@ pub fn short_segments_settle(seed: u64) -> Checked<()> {
 /// The store on `sim`.
 pub(crate) fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
     Db::open_in(Arc::new(sim.clone()), options.clone(), 7).map_err(|e| format!("open failed: {e}"))
+}
+
+/// Compressed values in tables that are shorter than a block: checks that jobs come to an end, and
+/// that none wins nothing.
+pub fn short_compressed_tables_settle(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let mut options = Setup::tiny(preset, true).options;
+    if options.min_separated != MinSeparated::Never {
+        options.min_separated = MinSeparated::AtLeast(1 << 20);
+    }
+    options.compression = Compression::Zstd;
+    let blocks = seed as usize / Preset::ALL.len() % 5;
+    options.block_bytes = (options.table_bytes as usize) << blocks;
+    let db = opened(&Sim::new(), &options)?;
+    for i in 0..60 {
+        db.put(key(i), [7; 3000]).map_err(|e| e.to_string())?;
+    }
+    db.compact().map_err(|e| format!("{preset}, {} bytes: {e}", options.block_bytes))?;
+    settled(&db)?;
+    match db.metrics().futile_jobs {
+        0 => Ok(()),
+        count => Err(format!("{preset}, {} bytes: {count} futile jobs", options.block_bytes)),
+    }
 }
 
 /// Writes the values of `round` to `records`.

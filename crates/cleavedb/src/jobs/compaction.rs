@@ -7,6 +7,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
+use cleavedb_index::compaction::futile;
 use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_short};
 use cleavedb_index::compaction::pieces::pick_piece;
@@ -78,6 +79,9 @@ pub(crate) struct Compact<'e> {
     /// repeat them.
     filter: Option<JobFilter>,
     written: u64,
+    /// What marks its tables if it wins nothing, and whether it did.
+    why: u8,
+    won: bool,
     /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
     room: (Option<Plan>, RoomTaken),
 }
@@ -102,6 +106,7 @@ impl<'e> Job<'e> for Compact<'e> {
         jobs.constraints.expired_long_ago = engine.long_before(points.expired_before);
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;
+        let why = futile::why(&version, options, &jobs.constraints, &compaction);
         let bytes = compaction.bytes_written_max();
         let Some(plan) = budget::plan(engine, bytes) else { return Ok(None) };
         let room = (plan, engine.full.take_room(bytes));
@@ -134,6 +139,8 @@ impl<'e> Job<'e> for Compact<'e> {
             subcompactions,
             filter,
             written: 0,
+            why,
+            won: true,
             room,
         }))
     }
@@ -179,6 +186,11 @@ impl<'e> Job<'e> for Compact<'e> {
         engine.state.swap(|state| state.with_version(version.clone()));
         before.retire(&edit.index);
         drop(before);
+        // Under the manifest's lock, without which no other compaction is picked.
+        self.won = stats.won;
+        if !self.won {
+            futile::mark(&version, &created, self.why);
+        }
         value_files::drop_dead_files(engine, &mut manifest)?;
         log_retention::enforce(engine, &mut manifest)?;
         drop(manifest);
@@ -219,6 +231,10 @@ impl<'e> Job<'e> for Compact<'e> {
 
     fn bytes_written(&self) -> u64 {
         self.written
+    }
+
+    fn has_won(&self) -> bool {
+        self.won
     }
 
     fn about(&self) -> About {

@@ -68,6 +68,12 @@ pub(crate) trait Job<'e>: Sized {
     fn bytes_written(&self) -> u64 {
         0
     }
+
+    /// Whether it has won something, once it is installed: tables, entries, bytes, or what a caller
+    /// asked for. A job that has not must not be planned again on the same inputs.
+    fn has_won(&self) -> bool {
+        true
+    }
 }
 
 /// What a job does and why, in words.
@@ -113,6 +119,9 @@ pub(crate) fn perform<'e, J: Job<'e>>(
     let done = job.run().and_then(|output| job.install(output)).map_err(|e| job.blame(e));
     drop(span);
     let result = done.as_ref().map(|_| ()).map_err(Clone::clone);
+    if done.is_ok() && !job.has_won() {
+        engine.counters.futile_jobs.add(1);
+    }
     let (took, bytes_out) = (start.elapsed(), if done.is_ok() { job.bytes_written() } else { 0 });
     let (failed, leave) = (engine.jobs.failure(kind), job.end(&result));
     match J::GIVES_ROOM {

@@ -92,6 +92,8 @@ impl Metrics {
         ] {
             text.figure(&[("job", job)], count);
         }
+        text.begin("futile_jobs_total", "counter", "Background jobs that won nothing.");
+        text.figure(&[], self.futile_jobs);
         text.begin("job_step_seconds_total", "counter", "Time of background jobs, by step.");
         for (step, time) in &self.steps {
             text.figure(&[("step", step.name())], time.as_secs_f64());

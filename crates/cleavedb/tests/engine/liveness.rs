@@ -36,6 +36,13 @@ fn a_collection_that_won_nothing_is_not_repeated() {
     holds(endless::short_segments_settle, 40);
 }
 
+/// Tables were packed into as many tables for ever: small by their compressed length, they ended by
+/// a length in which an open block counted as if it were not compressed.
+#[test]
+fn tables_shorter_than_a_block_are_packed_once() {
+    holds(endless::short_compressed_tables_settle, 30);
+}
+
 /// The compaction that met a damaged block was tried for ever, and nothing else ran.
 #[test]
 fn a_damaged_block_stops_nothing_else() {

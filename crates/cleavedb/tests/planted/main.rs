@@ -32,7 +32,7 @@ use cleavedb_testkit::disks::hash_of;
 use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
-    damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
+    damaged_blocks_stop_nothing, damaged_values_stop_no_writer, short_compressed_tables_settle,
 };
 use cleavedb_testkit::follow::{
     changes_are_the_content, changes_hold_what_was_deleted, changes_survive_crashes,
@@ -737,6 +737,7 @@ caught! {
     a_sync_that_is_retried: SyncRetried by failed_sync;
     a_byte_that_is_worth_a_collection: ByteIsWorthIt by gains;
     a_damaged_block_that_is_tried_again: DamagedBlockTriedAgain by damaged_blocks_stop_nothing;
+    packing_without_gain: PacksWithoutGain by short_compressed_tables_settle;
     tombstones_that_stay: TombstonesStay by a_queue_is_popped;
     damage_that_fills_level_0: DamageFillsLevel0 by damage_fills_no_level0;
     a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;

@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use super::futile;
 use super::level0;
 use super::picker::Picker;
 use super::types::{Compaction, CompactionInput};
@@ -83,6 +84,7 @@ pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
     let mut tables = picker.version.tables().filter(due);
     tables.find_map(|(level, table)| match level {
         0 => level0::level0_table_down(picker, table),
+        _ if futile::is_rewritten(picker, level, table) => None,
         _ => picker.rewrite(level, table),
     })
 }

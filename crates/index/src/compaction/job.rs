@@ -18,6 +18,7 @@ use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, EntryRoom, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
+use super::futile;
 use super::level0;
 use super::pieces::{met, split_keys};
 use super::types::{Compaction, CompactionOptions, older_runs};
@@ -94,6 +95,8 @@ pub struct CompactionStats {
     pub duplicates: u64,
     /// Entries that no snapshot sees any more, including tombstones.
     pub dropped: u64,
+    /// Whether something was won ([`super::futile`]).
+    pub won: bool,
 }
 
 /// One compaction, from its pick to its edit.
@@ -275,7 +278,8 @@ impl CompactionJob {
     }
 
     /// The edit that replaces inputs by outputs, and the statistics.
-    pub fn finish(self) -> (VersionEdit, CompactionStats) {
+    pub fn finish(mut self) -> (VersionEdit, CompactionStats) {
+        self.stats.won = futile::has_won(&self.compaction, &self.outputs);
         let Compaction { level, position, moves, .. } = self.compaction;
         let removed = self.compaction.tables().map(|table| table.number()).collect();
         let metas = match moves {

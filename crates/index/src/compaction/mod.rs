@@ -12,6 +12,7 @@
 
 mod types;
 mod picker;
+pub mod futile;
 mod level0;
 mod tombstones;
 mod hidden_tables;

@@ -4,11 +4,13 @@
 //! order such tables move down without being rewritten, and each would stay for ever. When no other
 //! compaction is due, small neighbours of a level are merged into one table of it.
 //!
-//! Why it ends: of each merged group at most one small table remains. Each time a byte is
-//! rewritten, its table becomes several times as long.
+//! Why it ends: of each merged group at most one small table remains, since a table that ends with
+//! keys left is not small by the same measure. Each time a byte is rewritten, its table becomes
+//! several times as long.
 
 use std::sync::Arc;
 
+use super::futile;
 use super::level0;
 use super::picker::{Picker, bytes_of};
 
@@ -34,7 +36,9 @@ fn pack_level(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     let small = picker.options.table_end() / PACKED as u64;
     let mut neighbours = picker.version.level(level).tables().windows(PACKED);
     let tables = neighbours.find(|tables| {
-        tables.iter().all(|table| table.meta().size < small) && may_pack(picker, level, tables)
+        tables.iter().all(|table| table.meta().size < small)
+            && !tables.iter().all(|table| futile::is_merged(table))
+            && may_pack(picker, level, tables)
     })?;
     let input = CompactionInput { level, position: None, tables: tables.to_vec() };
     Some(Compaction::new(vec![input], level, None, false))

@@ -14,6 +14,7 @@ use std::slice;
 
 use std::sync::Arc;
 
+use super::futile;
 use super::level0;
 use super::picker::{Picker, bytes_of};
 use super::tombstones;
@@ -74,7 +75,10 @@ fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
         let tables = picker.version.level(level).tables().iter();
         tables.filter_map(move |table| match Some(level) == bottom {
             true => clean(picker, level, table),
-            false if picker.constraints.may_cover(table.meta()) => picker.rewrite(level, table),
+            false if picker.constraints.may_cover(table.meta()) => {
+                let vain = futile::is_rewritten(picker, level, table);
+                if vain { None } else { picker.rewrite(level, table) }
+            }
             false => picker.tables_down(level, slice::from_ref(table)),
         })
     });
@@ -117,6 +121,7 @@ fn cut(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
         let long = meta.size >= 2 * picker.options.table_end()
             || met > 2 * picker.options.overlap_bytes_max();
         long && meta.size <= bytes_max
+            && !futile::is_rewritten(picker, *level, table)
             && meta.smallest != meta.largest
             && !picker.constraints.is_busy(table)
             && !picker.constraints.is_written(*level, &meta.smallest, &meta.largest)

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 
+use super::futile;
 use super::level0;
 use super::picker::{Picker, bytes_of};
 
@@ -141,7 +142,8 @@ pub(super) fn in_place(
     level: u8,
     table: &Arc<TableHandle>,
 ) -> Option<Compaction> {
-    let waits = table.meta().max_seq > picker.constraints.seen_by_all;
+    let waits = table.meta().max_seq > picker.constraints.seen_by_all
+        || futile::is_rewritten(picker, level, table);
     if waits { None } else { picker.rewrite(level, table) }
 }
 

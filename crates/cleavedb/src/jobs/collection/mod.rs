@@ -27,7 +27,9 @@ use cleavedb_values::collect::output::{CollectionOutput, RunEntry};
 use cleavedb_values::collect::record::Content;
 use cleavedb_values::collect::survivors::NewSegment;
 use cleavedb_values::groups::Location;
-use cleavedb_values::{SegmentSet, ValueFiles, unexposed};
+use cleavedb_values::groups::victim::group_bytes;
+use cleavedb_values::groups::writer::Written;
+use cleavedb_values::{GroupEdit, SegmentSet, unexposed};
 
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -126,9 +128,10 @@ impl<'e> Job<'e> for Collect<'e> {
         });
         value_files::retire_segments(engine, manifest.live(), &files);
         log_retention::enforce(engine, &mut manifest)?;
-        let value_files = manifest.live().value_files.clone();
+        let live = manifest.live().clone();
         drop(manifest);
-        remember(self, &output.segments, &value_files);
+        self.won = self.asked || has_won(self, &gone, &written, left, &edit);
+        remember(self, &output.segments, &live);
         let groups = output.groups.iter().map(|own| own.group);
         engine.group_filters.lock().collected(groups, &written.extents, &keys);
         regroup::regrouped(engine, &edit, &output);
@@ -184,6 +187,10 @@ impl<'e> Job<'e> for Collect<'e> {
 
     fn bytes_written(&self) -> u64 {
         self.written
+    }
+
+    fn has_won(&self) -> bool {
+        self.won
     }
 
     fn about(&self) -> About {
@@ -249,12 +256,41 @@ fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u6
     }
 }
 
-/// Records the files that the collection has written: see `survivors`.
-fn remember(job: &Collect<'_>, segments: &[NewSegment], value_files: &ValueFiles) {
+/// Whether a collection has won space, shorter or longer groups, or fewer files. Of it, `gone` was
+/// removed, and `written` and segments of `left` bytes take its place.
+fn has_won(
+    job: &Collect<'_>,
+    gone: &BTreeSet<Location>,
+    written: &Written,
+    left: u64,
+    edit: &Edit,
+) -> bool {
+    let regroups =
+        |edit: &GroupEdit| matches!(edit, GroupEdit::Split { .. } | GroupEdit::Merge { .. });
+    let (bytes, count) = match &job.target {
+        Target::File(_, facts) => (facts.len.unwrap_or_default(), 1),
+        Target::Groups(_) => {
+            let extents = job.groups.extents().filter(|extent| gone.contains(&extent.place));
+            extents.fold((0, 0), |(bytes, count), extent| (bytes + extent.len(), count + 1))
+        }
+    };
+    written.bytes() + left < bytes
+        || written.extents.len() < count
+        || edit.groups.iter().any(regroups)
+}
+
+/// Records the files that the collection has written, and groups that it has rewritten without
+/// gain: see `survivors`.
+fn remember(job: &Collect<'_>, segments: &[NewSegment], live: &LiveFiles) {
     let files = segments.iter().map(|new| (new.name.number(), new.live));
     let points = &job.read_view.points;
     let known = (job.epoch, older(&points.snapshots, points.read_point));
-    job.engine.jobs.lock().survivors.written(files, known, value_files);
+    let survivors = &mut job.engine.jobs.lock().survivors;
+    survivors.written(files, known, &live.value_files);
+    if let (Target::Groups(groups), false) = (&job.target, job.won) {
+        let groups = groups.iter().map(|group| (*group, group_bytes(&live.groups, *group)));
+        survivors.collected_without_gain(groups, known);
+    }
 }
 
 /// Punches the extents `gone` too early, while readers may need them: a bug that tests plant.

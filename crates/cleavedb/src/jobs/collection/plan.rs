@@ -39,10 +39,13 @@ pub(crate) struct Collect<'e> {
     pub(super) room: Option<u64>,
     /// The part of that room that this collection has taken.
     _taken: RoomTaken,
+    /// Whether a caller asked for it, or a split: then it need not win anything.
+    pub(super) asked: bool,
     /// Files up to this number are collected because a caller asked for it.
     pub(super) forced: Option<FileNumber>,
-    /// Bytes written, once it is installed.
+    /// Bytes written, once it is installed, and whether it has won something.
     pub(super) written: u64,
+    pub(super) won: bool,
 }
 
 impl Collect<'_> {
@@ -114,8 +117,10 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         plan,
         room,
         _taken,
+        asked: asked || jobs.split_waits.is_some(),
         forced: jobs.forced,
         written: 0,
+        won: true,
     }))
 }
 

@@ -86,6 +86,8 @@ struct Kept {
     wanted: Wanted,
     /// Whether the file system cannot reserve space.
     is_vain: bool,
+    /// The length that was asked for last, and what was free on the disk, if that failed.
+    refused: Option<(u64, u64)>,
     /// Number of calls that the reserve lends to now.
     lending: usize,
 }
@@ -196,21 +198,27 @@ impl Reserve {
         if planted(Bug::ReserveNotRefilled) && self.is_short() {
             return Ok(());
         }
-        // The free space, if it is less than what is wanted.
+        // An allocation that fails may cost as much as one that succeeds, and a full disk has this
+        // called for each of its jobs and writers. So no more is asked for than is free, and after
+        // a failure less, or nothing before more is.
         let free = self.storage.free_space()? / BLOCK as u64 * BLOCK as u64;
-        for wanted in [wanted, wanted.min(len + free)] {
-            match file.allocate(wanted) {
-                // A part may have been allocated before the disk was full.
-                Err(e) if is_full(&e) => kept.cut(&*file, len)?,
-                Ok(()) if file.space()? >= wanted => return kept.cut(&*file, wanted),
-                failed => {
-                    let _ = kept.cut(&*file, 0);
-                    failed?;
-                    return Err(io::ErrorKind::Unsupported.into());
-                }
+        let within = wanted.min(len.saturating_add(free));
+        let refused = |(upto, then): (u64, u64)| within >= upto && free <= then;
+        if within == len || kept.refused.is_some_and(refused) {
+            return Ok(());
+        }
+        let allocated = file.allocate(within);
+        kept.refused = allocated.as_ref().is_err_and(is_full).then_some((within, free));
+        match allocated {
+            // A part may have been allocated before the disk was full.
+            Err(e) if is_full(&e) => kept.cut(&*file, len),
+            Ok(()) if file.space()? >= within => kept.cut(&*file, within),
+            failed => {
+                let _ = kept.cut(&*file, 0);
+                failed?;
+                Err(io::ErrorKind::Unsupported.into())
             }
         }
-        Ok(())
     }
 
     /// Frees `bytes` of it, rounded up, for a write that finds the disk full. Returns whether any

@@ -99,6 +99,37 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
     db.put(b"more", [7; 100]).or_else(unless_full).map_err(refused)
 }
 
+/// Most reservations that a full disk refuses while a store is deleted, one for this many deletes,
+/// and in addition: those of jobs, which must each look whether there is room.
+const DELETES_A_REFUSAL: u64 = 4;
+const REFUSED_FEW: u64 = 100;
+
+/// Fills the disk, deletes most of the store, and counts the reservations that the disk refuses.
+pub fn a_full_disk_is_asked_seldom(setup: &Setup) -> Checked<()> {
+    let mut setup = setup.clone();
+    set_segments(&mut setup.options, 64 << 10, 16 << 10);
+    // Log files of which many steps are reserved.
+    setup.options.log_file_bytes = 1 << 20;
+    let sim = Sim::new();
+    sim.stop_recording();
+    let mut capacity = CAPACITY;
+    sim.set_capacity(capacity);
+    let db = open(&sim, &setup.options)?;
+    let count = fill(&db, 0)?;
+    take_the_rest(&sim, &mut capacity)?;
+    let before = sim.refused_reservations();
+    let deletes = (0..count).filter(|i| i % 8 < 7);
+    for i in deletes.clone() {
+        db.delete(key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
+    }
+    let refused = sim.refused_reservations() - before;
+    let deletes = deletes.count() as u64;
+    match refused <= deletes / DELETES_A_REFUSAL + REFUSED_FEW {
+        true => Ok(()),
+        false => Err(format!("the full disk refused {refused} reservations in {deletes} deletes")),
+    }
+}
+
 /// Fills the disk, closes or kills the store, and fills the rest of the disk; then deletes half of
 /// the store and writes it again. Fails if the new records need much more space than was freed.
 pub fn freed_without_a_free_byte(setup: &Setup, killed: bool, ranges: bool) -> Checked<()> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use cleavedb::Preset;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::brim::{
-    closed_when_full, freed_where_others_fill_the_disk, freed_without_a_free_byte,
-    refused_when_full,
+    a_full_disk_is_asked_seldom, closed_when_full, freed_where_others_fill_the_disk,
+    freed_without_a_free_byte, refused_when_full,
 };
 
 fn all_designs(killed: bool, ranges: bool) {
@@ -44,6 +44,15 @@ fn a_close_behind_a_refused_write_keeps_the_log_that_tables_point_to() {
             closed_when_full(&setup, capacity)
                 .unwrap_or_else(|e| panic!("{setup}, {capacity} bytes: {e}"));
         }
+    }
+}
+
+/// On a full disk, each delete asked for a step of the log and for the whole reserve, which costs
+/// as much as if there were room: deletes crawled, and so did the close.
+#[test]
+fn a_full_disk_is_asked_seldom_for_what_it_has_not() {
+    for setup in Setup::designs() {
+        a_full_disk_is_asked_seldom(&setup).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 

@@ -113,6 +113,11 @@ impl Sim {
         self.state.lock().capacity = bytes;
     }
 
+    /// Number of reservations so far for which the disk had no room.
+    pub fn refused_reservations(&self) -> u64 {
+        self.state.lock().refused
+    }
+
     /// Switches the write-once assertion; tests that plant a bug turn it off.
     pub fn set_write_once(&self, on: bool) {
         self.state.lock().write_once = on;

@@ -53,6 +53,8 @@ pub(super) struct State {
     /// The process that is alive: what belongs to an earlier one changes nothing.
     pub(super) process: u64,
     pub(super) capacity: u64,
+    /// Number of reservations for which there was no room.
+    pub(super) refused: u64,
     pub(super) write_once: bool,
     pub(super) window_survives: bool,
     pub(super) direct_alignment: usize,
@@ -80,6 +82,7 @@ impl State {
             readers: 0,
             process: 0,
             capacity: u64::MAX,
+            refused: 0,
             write_once: true,
             window_survives: true,
             direct_alignment: 512,
@@ -279,6 +282,7 @@ impl State {
 
     pub(super) fn allocate(&mut self, file: FileId, len: u64) -> io::Result<()> {
         if len > self.room(file) {
+            self.refused += 1;
             return Err(Errno::NOSPC.into());
         }
         let inode = self.inode_mut(file);

@@ -123,6 +123,8 @@ pub struct Appender {
     file: Option<Arc<LogFile>>,
     /// Length up to which disk space is reserved for the file, in bytes.
     allocated: u64,
+    /// Most disk space that is reserved next, in bytes.
+    step_max: u64,
     /// Position of the last record's end, if a sync padded the stream behind it.
     gap_from: Option<u64>,
 }
@@ -232,7 +234,8 @@ impl Log {
             rest: Rest::default(),
             failed: AtomicBool::new(false),
         };
-        (log, Appender { next: position, file: None, allocated: 0, gap_from: None })
+        let (file, allocated, step_max) = (None, 0, room::ALLOCATED_STEP);
+        (log, Appender { next: position, file, allocated, step_max, gap_from: None })
     }
 
     /// Begins the log, in an empty window, and in a new file at the next block boundary or where

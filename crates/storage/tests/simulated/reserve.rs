@@ -50,6 +50,37 @@ fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
     assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
 }
 
+/// A regression: each look at a full disk reserved what it has not.
+#[test]
+fn no_more_is_reserved_than_is_free() {
+    let sim = Sim::new();
+    let (reserve, _) = reserving(&sim);
+    sim.set_capacity(40 * KIB);
+    for capacity in [40, 40, 41, 48] {
+        sim.set_capacity(capacity * KIB);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        assert!(reserve.is_short() && reserve.len() == capacity / 4 * 4 * KIB);
+    }
+    assert_eq!(sim.refused_reservations(), 0);
+}
+
+/// A file system may have less than it says, as under a quota of the user.
+#[test]
+fn what_was_refused_is_asked_for_again_once_more_is_free() {
+    let sim = Sim::new();
+    let faulty = Arc::new(Faulty::new(Arc::new(sim.clone())));
+    let reserve = Reserve::new(faulty.clone());
+    sim.set_capacity(100 * KIB);
+    faulty.fail_next(Rule::both(Op::Allocate, FileKind::Reserve), Fault::NoSpace);
+    for _ in 0..2 {
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        assert!(reserve.is_short() && reserve.is_empty());
+    }
+    sim.set_capacity(104 * KIB);
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    assert!(!reserve.is_short());
+}
+
 /// A regression: on a full disk a flush borrowed space, and a writer that looked at the disk took
 /// it back into the reserve before the flush had written, again and again, until the lent length
 /// overflowed and nothing more was lent: the flush never ended.

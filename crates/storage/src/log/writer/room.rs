@@ -12,7 +12,11 @@ use crate::log::frame::{FileHeader, SyncMarker};
 
 /// Disk space reserved for a log file at first, and most that is reserved at a time, in bytes.
 pub const ALLOCATED_MIN: u64 = 64 << 10;
-const ALLOCATED_STEP: u64 = 16 << 20;
+pub(super) const ALLOCATED_STEP: u64 = 16 << 20;
+
+/// Least that is reserved at a time while the disk is full, in bytes: what deletes take from the
+/// reserve.
+const ALLOCATED_LEAST: u64 = 16 << 10;
 
 impl Log {
     /// Length at which a file ends, in bytes.
@@ -38,22 +42,27 @@ impl Log {
     }
 
     /// Reserves disk space for a range of `len` bytes: a full disk shows here, where nothing is
-    /// lost. Space is reserved in growing steps, so that a small log takes little. Returns whether
-    /// any was reserved.
+    /// lost. Space is reserved in growing steps, so that a small log takes little; after a failure
+    /// in shorter ones, since an allocation that fails may cost as much as one that succeeds.
+    /// Returns whether any was reserved.
     pub fn allocate(&self, appender: &mut Appender, len: u64) -> Result<bool> {
         let end = Self::used(appender) + Self::overhead() + len;
         if end <= appender.allocated {
             return Ok(false);
         }
         let step = appender.allocated.clamp(ALLOCATED_MIN, ALLOCATED_STEP);
+        let step = step.min(appender.step_max);
         let ahead = (appender.allocated + step).min(self.file_len()).max(end);
-        let file = appender.file();
+        let file = appender.file().clone();
         let reserved = [ahead, end].into_iter().find_map(|len| match file.file.allocate(len) {
             // The next record may fit although the step does not.
             Err(e) if is_full(&e) && len > end => None,
             other => Some(other.map(|()| len)),
         });
         let reserved = reserved.unwrap_or(Err(io::ErrorKind::StorageFull.into()));
+        let fits = reserved.as_ref().is_ok_and(|len| *len == ahead);
+        let next = if fits { step * 2 } else { step / 2 };
+        appender.step_max = next.clamp(ALLOCATED_LEAST, ALLOCATED_STEP);
         let name = file.name();
         appender.allocated = reserved.map_err(|e| {
             Error::io("reserve space for the log", e).with("file", name).with_remedy()

@@ -306,10 +306,9 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Adds a merge: see [`crate::Keyspace::merge`]. Fails as [`WriteBatch::put`] does, on an
-    /// operand that is too long, and for a keyspace whose values expire
-    /// ([`crate::KeyspaceOptions::ttl`]): there each merge is a call of its own. Whether the
-    /// database knows the operator is checked by the write.
+    /// Adds a merge: see [`crate::Keyspace::merge`]. Fails as [`WriteBatch::put`] does, and on an
+    /// operand that is too long. Whether the database knows the operator is checked by the write,
+    /// which is a transaction if a merge may meet a value that expires.
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<&mut Self> {
         self.push_operand(key.as_ref(), operand, None)?;
         Ok(self)
@@ -334,11 +333,6 @@ impl WriteBatch {
     }
 
     fn push_operand(&mut self, key: &[u8], operand: &Operand, keyspace: Option<u32>) -> Result<()> {
-        if keyspace.is_some_and(|at| self.keyspaces[at as usize].ttl.is_some()) {
-            let what = "a batch has no merges of a keyspace whose values expire; merge there by a \
-                        call of its own";
-            return Err(Error::new(ErrorKind::InvalidArgument, what));
-        }
         let stored = operand.stored()?;
         Op::put(key, &stored).check()?;
         let kind = (BatchOpKind::Operand, Lifetime::OfKeyspace);
@@ -399,6 +393,17 @@ impl WriteBatch {
     /// Its keyspaces besides the default one.
     pub(crate) fn keyspaces(&self) -> &[Arc<CatalogEntry>] {
         &self.keyspaces
+    }
+
+    /// The keys of its merges, each with its keyspace; `default` is the default one.
+    pub(crate) fn merges<'a>(
+        &'a self,
+        default: &'a Arc<CatalogEntry>,
+    ) -> impl Iterator<Item = (&'a Arc<CatalogEntry>, &'a [u8])> {
+        self.changes(default).filter_map(|(change, keyspace)| match change {
+            Change::Operand(key, _) => Some((keyspace, key)),
+            Change::One(_) | Change::Range(..) => None,
+        })
     }
 
     /// The operations, in order, each with its keyspace; `default` is the default one.

@@ -455,14 +455,14 @@ pub(crate) fn insert_record(
             // A record that expires was checked to have its expiry.
             let expiry = Expiry::split(header.kind.expires(), value);
             let expiry = expiry.map_or(Expiry::NEVER, |(expiry, _)| expiry);
-            memtable.expires(expiry);
+            memtable.expires(encoded_key, expiry);
             let (kind, encoded_len) = pointer.encode_entry(expiry, &mut encoded);
             table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
         RecordKind::ExpiringInline => {
             let expiry = Expiry::split(true, value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
-            memtable.expires(expiry);
+            memtable.expires(encoded_key, expiry);
             table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
         }
         RecordKind::Blob | RecordKind::ExpiringBlob => {
@@ -491,7 +491,7 @@ fn insert_blob(
     let kind = if header.kind.expires() { EntryKind::ExpiringPointer } else { EntryKind::Pointer };
     // A reader of the entry reports a pointer that is none.
     if let Ok((pointer, expiry)) = ValuePointer::of_entry(kind, value) {
-        memtable.expires(expiry);
+        memtable.expires(encoded_key, expiry);
         memtable.has_blob(pointer);
     }
     memtable.table.insert(encoded_key, hash, seq, kind, value);

@@ -382,10 +382,14 @@ impl Db {
             return Ok(());
         }
         let engine = self.inner.writable()?;
+        if self.merges_read(engine, batch) {
+            return self.write_reading(engine, batch, durability);
+        }
         let changes = batch.changes(&engine.catalog.default);
         let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
         write::write_changes(engine, changes, durability, terms)?;
         dictionaries::make_due(engine);
+        self.join_all_expiring(engine, batch)?;
         self.shorten_chains(engine, batch.len())
     }
 
@@ -429,11 +433,7 @@ impl Db {
         let _patient = engine.dead_reads.wait_idle();
         scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range can skip cheaply.
-        if memtables::rotate_deletes(engine, MANY / 8) {
-            scheduler::wait_idle(engine)
-        } else {
-            Ok(())
-        }
+        if memtables::rotate_deletes(engine, MANY / 8) { scheduler::wait_idle(engine) } else { Ok(()) }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct MemSlot {
     /// When the first and the last of its values expire, of those that do.
     first_expiry: AtomicU64,
     last_expiry: AtomicU64,
+    /// The keyspaces of values that expire: a bit stands for every 64th.
+    expiring: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
     /// The log file of the newest of its long values; 0 if it has none.
@@ -88,6 +91,7 @@ impl MemSlot {
             has_operands: AtomicBool::new(false),
             first_expiry: AtomicU64::new(u64::MAX),
             last_expiry: AtomicU64::new(0),
+            expiring: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
             blobs: Mutex::default(),
@@ -97,9 +101,10 @@ impl MemSlot {
         }
     }
 
-    /// Counts a value with this expiry.
-    pub(crate) fn expires(&self, expiry: Expiry) {
+    /// Counts a value of a tree key with this expiry.
+    pub(crate) fn expires(&self, encoded_key: &[u8], expiry: Expiry) {
         if !expiry.is_never() {
+            self.expiring.fetch_or(keyspace_bit(encoded_key), Ordering::Relaxed);
             self.first_expiry.fetch_min(expiry.millis(), Ordering::Relaxed);
             self.last_expiry.fetch_max(expiry.millis(), Ordering::Relaxed);
         }
@@ -169,6 +174,11 @@ impl Drop for MemSlot {
             log.release_range(self.start..sealed.end);
         }
     }
+}
+
+/// The bit of the keyspace of a tree key among 64.
+fn keyspace_bit(encoded_key: &[u8]) -> u64 {
+    split_encoded_key(encoded_key).map_or(0, |(id, _)| 1 << (id.0 % 64))
 }
 
 /// One immutable state of the database.
@@ -258,6 +268,14 @@ impl ReadState {
         let hash = hash64(encoded_key, 0);
         let extents = self.groups.mapped(encoded_key);
         self.segments.find_moved(extents, (pointer, encoded_key, hash, seq), maps)
+    }
+
+    /// Whether a value of a tree key may expire, or have expired, since others near it do.
+    #[inline]
+    pub(crate) fn may_expire(&self, encoded_key: &[u8]) -> bool {
+        let bit = keyspace_bit(encoded_key);
+        self.memtables.iter().any(|slot| slot.expiring.load(Ordering::Relaxed) & bit != 0)
+            || self.version.may_expire(encoded_key)
     }
 
     /// The MemTable that takes the commits.

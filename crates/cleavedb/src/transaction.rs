@@ -7,6 +7,7 @@
 
 mod keyspace;
 mod renewal;
+mod of_batch;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -235,18 +236,7 @@ impl Transaction {
     }
 
     fn merge_into(&mut self, snapshot: &Snapshot, key: &[u8], operand: &Operand) -> Result<()> {
-        let stored = operand.stored()?;
-        let operators = self.watch.engine.merges.operators().clone();
-        operators.check_stored(&stored)?;
-        let before = self.get_with_expiry_from(snapshot, key)?;
-        let value = before.as_ref().map(|(value, _)| &value[..]);
-        let encoded_key = EncodedKey::new(snapshot.keyspace_id(), key);
-        let made = operators.value(encoded_key.as_bytes(), value, &[stored])?;
-        let lifetime = match before {
-            Some((_, expires)) => Lifetime::until(expires),
-            None => Lifetime::OfKeyspace,
-        };
-        self.change(snapshot.target(), Op { lifetime, ..Op::put(key, &made) })
+        self.merge_stored(snapshot, key, &operand.stored()?)
     }
 
     /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
@@ -341,6 +331,11 @@ impl Transaction {
             return Ok(());
         }
         check_end(&lower).and_then(|()| check_end(&upper))?;
+        self.change_encoded_range(lower, upper)
+    }
+
+    /// Removes the tree keys from `lower` to `upper`, excluded.
+    fn change_encoded_range(&mut self, lower: Vec<u8>, upper: Vec<u8>) -> Result<()> {
         let within = (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]));
         let own: Vec<_> =
             self.writes.range::<[u8], _>(within).map(|(key, _)| key.clone()).collect();

@@ -386,6 +386,11 @@ impl TableMeta {
         (self.first_expiry, self.half_expired) = expiries.first_and_half(self.entries);
     }
 
+    /// Whether any of its values expires, repeats left out.
+    pub fn expires(&self) -> bool {
+        !self.first_expiry.is_never()
+    }
+
     /// Whether it is time to drop its expired values, so that their space comes back: half of its
     /// entries have expired by `now`, or the first value had by `long_ago`.
     pub fn is_due(&self, now: u64, long_ago: u64) -> bool {

@@ -48,13 +48,22 @@ pub struct Version {
     layers: Arc<[TableSet]>,
     /// Levels 1 through [`LEVEL_MAX`].
     levels: [Arc<TableSet>; DEEP_LEVELS],
+    /// Whether any table has values that expire.
+    expires: bool,
 }
 
 impl Version {
     /// The version without tables.
     pub fn empty(store: Arc<TableStore>) -> Self {
         let (buckets, layers) = (Arc::default(), Arc::default());
-        Self { store, runs: Vec::new(), buckets, layers, levels: Default::default() }
+        Self {
+            store,
+            runs: Vec::new(),
+            buckets,
+            layers,
+            levels: Default::default(),
+            expires: false,
+        }
     }
 
     /// Level 0, youngest run first.
@@ -130,6 +139,13 @@ impl Version {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a table that may hold `key` has values that expire.
+    #[inline]
+    pub fn may_expire(&self, key: &[u8]) -> bool {
+        let expires = |table: &Arc<TableHandle>| table.meta().expires();
+        self.expires && self.sorted_runs(u64::MAX).any(|place| place.find(key).is_some_and(expires))
     }
 
     /// Prefetches the block from which [`Version::get`] will most likely answer, so that several
@@ -350,6 +366,8 @@ impl Version {
         });
         version.buckets = Bucket::of(tables).into();
         version.layers = layers(&version.buckets)?.into();
+        let expires = version.tables().any(|(_, table)| table.meta().expires());
+        version.expires = expires;
         Ok(version)
     }
 

@@ -38,11 +38,9 @@ pub struct Profile {
     /// Chance, in percent, that the value of a put expires; if there is one, time passes now and
     /// then.
     pub ttls: u64,
-    /// Chance, in percent, that a write is a merge. Then values of every other key do not expire:
-    /// operands do not.
+    /// Chance, in percent, that a write is a merge, of every other key.
     pub merges: u64,
-    /// Whether merges go to all keys, also to those whose values expire, and numbers are added to
-    /// counters.
+    /// Whether merges go to all keys, and numbers are added to counters.
     pub merges_anywhere: bool,
     /// Chance, in percent, that an operation loads several keys in bulk.
     pub loads: u64,
@@ -193,9 +191,7 @@ impl Generator {
             true => Write::put(key, self.writes.to_string().into_bytes()),
             false => Write::put(key, value(self.writes, len)),
         };
-        let anywhere = self.profile.merges_anywhere;
-        let expires = self.profile.ttls > 0 && (anywhere || !self.may_merge(key));
-        if !expires || !self.rng.chance(self.profile.ttls) {
+        if self.profile.ttls == 0 || !self.rng.chance(self.profile.ttls) {
             return put;
         }
         // Most die soon, some at once, some never in this test.

@@ -16,34 +16,10 @@ use crate::op::Write;
 /// A value that a caller sets, and when it expires, in milliseconds.
 type Expiring = (Arc<[u8]>, Option<u64>);
 
-/// A value of the map.
-#[derive(Clone, Debug)]
-struct Living {
-    value: Arc<[u8]>,
-    /// When what was put expires, in milliseconds.
-    expiry: Option<u64>,
-    /// What merges make of no value, if what they have changed expires: the value from then on.
-    after: Option<Arc<[u8]>>,
-}
-
-impl Living {
-    /// When the key goes, in milliseconds: one with merges has a value for good.
-    fn goes(&self) -> Option<u64> {
-        self.expiry.filter(|_| self.after.is_none())
-    }
-}
-
-/// Two values are equal if readers of now cannot tell them apart.
-impl PartialEq for Living {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value && self.goes() == other.goes()
-    }
-}
-
 /// An ordered map and the hash of its content.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    map: BTreeMap<Vec<u8>, Living>,
+    map: BTreeMap<Vec<u8>, Expiring>,
     hash: u64,
     /// The time of writes, in milliseconds.
     now: u64,
@@ -71,15 +47,11 @@ impl State {
 
     /// The same with a value that may expire.
     pub fn set_living(&mut self, key: &[u8], value: Option<Expiring>) {
-        self.replace(key, value.map(|(value, expiry)| Living { value, expiry, after: None }));
-    }
-
-    fn replace(&mut self, key: &[u8], living: Option<Living>) {
-        let hash = |living: &Living| match living.goes() {
-            None => pair_hash(key, &living.value),
-            Some(expiry) => hash64(&expiry.to_le_bytes(), pair_hash(key, &living.value)),
+        let hash = |(value, expiry): &Expiring| match expiry {
+            None => pair_hash(key, value),
+            Some(expiry) => hash64(&expiry.to_le_bytes(), pair_hash(key, value)),
         };
-        let old = match living {
+        let old = match value {
             Some(living) => {
                 self.hash = self.hash.wrapping_add(hash(&living));
                 self.map.insert(key.to_vec(), living)
@@ -91,26 +63,20 @@ impl State {
         }
     }
 
-    /// Lets time pass until `now`, in milliseconds: what has expired by then goes, and merges are
-    /// applied to nothing.
+    /// Lets time pass until `now`, in milliseconds: what has expired by then goes.
     pub fn pass_until(&mut self, now: u64) {
         self.now = now;
-        let is_over = |living: &Living| living.expiry.is_some_and(|expiry| expiry <= now);
-        let over = self.map.iter().filter(|(_, living)| is_over(living));
-        let over: Vec<_> = over.map(|(key, living)| (key.clone(), living.after.clone())).collect();
-        over.iter().for_each(|(key, after)| self.set(key, after.as_ref()));
+        let is_over = |(_, expiry): &Expiring| expiry.is_some_and(|expiry| expiry <= now);
+        let over = self.map.iter().filter(|(_, value)| is_over(value));
+        let over: Vec<_> = over.map(|(key, _)| key.clone()).collect();
+        over.iter().for_each(|key| self.set(key, None));
     }
 
-    /// Changes a value by an operand, which does not expire itself.
+    /// Changes a value by an operand; it keeps its expiry.
     fn merge(&mut self, key: &[u8], operand: &Operand) {
-        let old = self.map.get(key);
-        let applied = |value: Option<&Arc<[u8]>>| -> Arc<[u8]> {
-            merges::apply(value.map(|value| &**value), operand).into()
-        };
-        let value = applied(old.map(|old| &old.value));
-        let expiry = old.and_then(|old| old.expiry);
-        let after = expiry.map(|_| applied(old.and_then(|old| old.after.as_ref())));
-        self.replace(key, Some(Living { value, expiry, after }));
+        let value = merges::apply(self.get(key), operand);
+        let expiry = self.expiry(key);
+        self.set_living(key, Some((value.into(), expiry)));
     }
 
     /// Applies the writes of one batch, in order.
@@ -137,12 +103,12 @@ impl State {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.map.get(key).map(|living| &*living.value)
+        self.map.get(key).map(|(value, _)| &**value)
     }
 
     /// When a key goes that is there, in milliseconds; `None` if it stays.
     pub fn expiry(&self, key: &[u8]) -> Option<u64> {
-        self.map.get(key)?.goes()
+        self.map.get(key)?.1
     }
 
     /// The time of writes, in milliseconds.
@@ -152,7 +118,7 @@ impl State {
 
     /// All pairs, in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
-        self.map.iter().map(|(key, living)| (&key[..], &living.value[..]))
+        self.map.iter().map(|(key, (value, _))| (&key[..], &value[..]))
     }
 
     /// Pairs from `from` (inclusive) to `to` (exclusive).

@@ -86,30 +86,26 @@ fn make(
         }
         let made = apply(value.as_deref(), &versions.operands)?;
         let Some(made) = made else { return Ok(Some(None)) };
-        // What a value that expires becomes without its operands is not known yet.
-        if snapshot.is_none() && expiry.is_never() && length.outweighs(made.len()) {
+        if snapshot.is_none() && length.outweighs(made.len()) {
             engine.merges.long_chains.add(encoded_key);
         }
-        Ok(Some(Some((made.into(), Expiry::NEVER))))
+        Ok(Some(Some((made.into(), expiry))))
     })
 }
 
-/// The operands of a tree key at `snapshot` and the length of the value below them, nearly; `None`
-/// if that value expires, since what becomes of them then is not known.
+/// The operands of a tree key at `snapshot`, the length of the value below them, nearly, and when
+/// that expires.
 pub(crate) fn chain(
     engine: &Engine,
     encoded_key: &[u8],
     snapshot: ReadPoint,
-) -> Result<Option<(ChainLength, usize)>> {
+) -> Result<(ChainLength, usize, Expiry)> {
     gather(engine, (encoded_key, hash64(encoded_key, 0)), Some(snapshot), |_, versions| {
         let length = versions.length();
         Ok(Some(match versions.below {
-            Answer::Inline(value, expiry) if expiry.is_never() => Some((length, value.len())),
-            Answer::Record(pointer, _, expiry) if expiry.is_never() => {
-                Some((length, pointer.len as usize))
-            }
-            Answer::Inline(..) | Answer::Record(..) => None,
-            Answer::Absent | Answer::Operand | Answer::Hot => Some((length, 0)),
+            Answer::Inline(value, expiry) => (length, value.len(), expiry),
+            Answer::Record(pointer, _, expiry) => (length, pointer.len as usize, expiry),
+            Answer::Absent | Answer::Operand | Answer::Hot => (length, 0, Expiry::NEVER),
         }))
     })
 }

@@ -160,38 +160,107 @@ fn operands_above_long_values_stay_few() {
     }
 }
 
-/// Operands do not expire; in a keyspace whose values do, a merge is one with a read.
+/// A counter that lives for a minute says so, and is gone then, as in other stores: in a plain
+/// keyspace, in one with a time to live, and whether it is merged alone or in a batch.
 #[test]
-fn operands_are_applied_to_nothing_once_a_value_has_expired() {
-    let second = Duration::from_secs(1);
+fn a_value_that_expires_keeps_its_expiry_when_it_is_merged() {
+    let minute = Duration::from_secs(60);
     for setup in Setup::designs() {
-        for len in [3, 3000] {
-            let db = open(&setup);
-            db.put_with_ttl("key", "v".repeat(len), second).unwrap();
-            db.merge("key", &append("1")).unwrap();
-            db.flush().unwrap();
-            db.merge("key", &append("2")).unwrap();
-            let (value, expiry) = db.get_with_expiry("key").unwrap().unwrap();
-            assert_eq!((value.len(), expiry), (len + 2, None));
-            setup.clock.advance(second);
-            for _ in 0..2 {
-                assert_eq!(db.get("key").unwrap().unwrap(), "12", "{setup}");
-                db.flush().and_then(|()| db.compact()).and_then(|()| db.collect()).unwrap();
+        let db = open(&setup);
+        let options = KeyspaceOptions { ttl: Some(minute), ..KeyspaceOptions::default() };
+        let sessions = db.create_keyspace("sessions", options).unwrap();
+        let jobs: [fn(&Db) -> cleavedb::Result<()>; 4] =
+            [|_| Ok(()), Db::flush, Db::compact, Db::collect];
+        let merge = |keyspace: &cleavedb::Keyspace, key: &str, number: usize| {
+            if number.is_multiple_of(2) {
+                return keyspace.merge(key, &append("1")).unwrap();
             }
-            let sessions = KeyspaceOptions { ttl: Some(second), ..KeyspaceOptions::default() };
-            let sessions = db.create_keyspace("sessions", sessions).unwrap();
-            sessions.merge("visits", &Operand::add(1)).unwrap();
-            let ends = sessions.get_with_expiry("visits").unwrap().unwrap().1;
-            assert_eq!(ends, Some(setup.clock.now() + second));
-            setup.clock.advance(second / 2);
-            sessions.merge("visits", &Operand::add(1)).unwrap();
-            let found = sessions.get_with_expiry("visits").unwrap().unwrap();
-            assert_eq!(found, ("2".into(), ends), "it keeps its expiry");
-            setup.clock.advance(second / 2);
-            assert_eq!(sessions.get("visits").unwrap(), None);
-            let refused =
-                WriteBatch::new().keyspace(&sessions).merge("visits", &Operand::add(1)).map(drop);
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            let mut batch = WriteBatch::new();
+            batch.keyspace(keyspace).merge(key, &append("1")).unwrap();
+            db.write(&batch).unwrap();
+        };
+        for (round, len) in [3, 3000].into_iter().enumerate() {
+            let key = format!("{round}");
+            let value = "v".repeat(len);
+            // Merges beside the values that expire, of one that stays.
+            db.merge("stays", &Operand::add(1)).unwrap();
+            for keyspace in [&*db, &sessions] {
+                keyspace.put_with_ttl(&key, &value, minute).unwrap();
+            }
+            let ends = Some(setup.clock.now() + minute);
+            for (number, job) in jobs.iter().enumerate() {
+                setup.clock.advance(minute / 10);
+                for keyspace in [&*db, &sessions] {
+                    merge(keyspace, &key, number);
+                }
+                job(&db).unwrap();
+                let expected = value.clone() + &"1".repeat(number + 1);
+                for keyspace in [&*db, &sessions] {
+                    let found = keyspace.get_with_expiry(&key).unwrap().unwrap();
+                    assert_eq!(found, (expected.clone().into(), ends), "{setup}");
+                    let mut cursor = keyspace.cursor(&key[..]..);
+                    assert!(cursor.next().unwrap() && cursor.expiry() == ends, "{setup}");
+                }
+            }
+            let before = db.snapshot();
+            setup.clock.advance(minute * 6 / 10);
+            for job in &jobs {
+                job(&db).unwrap();
+                assert_eq!((db.get(&key).unwrap(), sessions.get(&key).unwrap()), (None, None));
+                assert_eq!(before.get(&key).unwrap().unwrap().len(), len + 4, "{setup}");
+            }
+            // What follows begins anew.
+            for keyspace in [&*db, &sessions] {
+                merge(keyspace, &key, round);
+            }
+            let ends = Some(setup.clock.now() + minute);
+            let plain = db.get_with_expiry(&key).unwrap().unwrap();
+            assert_eq!(plain, ("1".into(), None), "{setup}");
+            assert_eq!(sessions.get_with_expiry(&key).unwrap().unwrap(), ("1".into(), ends));
+            assert_eq!(before.get(&key).unwrap().unwrap().len(), len + 4, "{setup}");
+        }
+        assert_eq!(db.get_with_expiry("stays").unwrap().unwrap(), ("2".into(), None));
+        assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+    }
+}
+
+/// The usual way to begin a counter that expires: one client gives it its time to live, while
+/// others count on. None of their merges outlives it.
+#[test]
+fn merges_beside_a_put_with_a_time_to_live_go_with_it() {
+    const THREADS: usize = 3;
+    let minute = Duration::from_secs(60);
+    for setup in Setup::designs() {
+        let options = Options {
+            background: Background::Threads(1),
+            durability: Durability::Buffered,
+            ..setup.options.clone()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        for round in 0..20 {
+            let key = format!("hits {round}");
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (db, key) = (&db, &key);
+                    scope.spawn(move || {
+                        for _ in 0..4 {
+                            db.merge(key, &Operand::add(1)).unwrap();
+                        }
+                        if thread == 0 {
+                            assert!(db.set_ttl(key, minute).unwrap());
+                        }
+                    });
+                }
+            });
+            let (hits, expiry) = db.get_with_expiry(&key).unwrap().unwrap();
+            assert_eq!((&hits[..], expiry), (&b"12"[..], Some(setup.clock.now() + minute)));
+            // Nothing expires in the keyspace when the next round begins.
+            setup.clock.advance(minute);
+            assert_eq!(db.get(&key).unwrap(), None, "{setup}");
+            if round % 5 == 4 {
+                db.compact().unwrap();
+            }
         }
     }
 }

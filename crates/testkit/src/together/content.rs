@@ -24,8 +24,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// The write that has the effect of `write` here: values live as long as the keyspace says,
-    /// and merges of expiring values read and put.
+    /// The write that has the effect of `write` here: values live as long as the keyspace says.
     pub(super) fn own(&self, write: &Write) -> Write {
         let Some(ttl) = self.ttl else { return write.clone() };
         match &write.operand {

@@ -433,7 +433,7 @@ impl Db {
         let _patient = engine.dead_reads.wait_idle();
         scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range can skip cheaply.
-        if memtables::rotate_deletes(engine, MANY / 8) { scheduler::wait_idle(engine) } else { Ok(()) }
+        if memtables::rotate_dead(engine, MANY / 8) { scheduler::wait_idle(engine) } else { Ok(()) }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].

@@ -5,7 +5,9 @@
 //! credit. Once the credit pays for merging the tombstones with the entries that they hide, they
 //! are merged (`tombstones` in the index). Tombstones in the MemTable are flushed to level 0 first.
 //! They are also flushed, if there are many of them, in a store that is at rest: the entries that
-//! they hide would otherwise stay until other writes fill the MemTable.
+//! they hide would otherwise stay until other writes fill the MemTable. A value that has expired is
+//! a dead entry like a tombstone: a flush makes one of it, and the credit pays for the rewriting of
+//! tables that have some (`hidden_tables` in the index).
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 

@@ -50,10 +50,11 @@ pub(crate) fn rotate_for_promotions(engine: &Engine) {
     rotate_if(engine, |_| promotions_want_flush(engine));
 }
 
-/// Seals the MemTable for a flush if it has at least `least` deletes, since the entries that they
-/// hide take space until then. Returns whether it did.
-pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
-    rotate_if(engine, |slot| slot.deletes.load(Ordering::Relaxed) >= least)
+/// Seals the MemTable for a flush if it has at least `least` deletes and values that have expired,
+/// since what they hide takes space until then. Returns whether it did.
+pub(crate) fn rotate_dead(engine: &Engine, least: u64) -> bool {
+    let now = engine.snapshots.expired_before(&engine.time);
+    rotate_if(engine, |slot| slot.dead(now) >= least)
 }
 
 /// Divisor of a MemTable's length: blobs that a MemTable hides are dead until its flush, and no

@@ -222,9 +222,10 @@ pub struct Options {
     /// [`crate::ErrorKind::Corruption`], so that the file can be restored.
     pub accept_lost_window: bool,
     /// How long values that have expired may take space, if background work is not behind: their
-    /// entries leave the index when half of a table has expired, or this long after the first value
-    /// of a table has. Then their space counts as that of deleted values. Default: 24 hours. A
-    /// shorter time has the index, and values in it, rewritten more often.
+    /// entries leave the index when half of a table has expired, when reads have stepped over as
+    /// many of them as pays for it, or this long after the first value of a table has. Then their
+    /// space counts as that of deleted values. Default: 24 hours. A shorter time has the index, and
+    /// values in it, rewritten more often.
     pub expired_within: Duration,
     /// Tells the time by which values expire. Default: the clock of the system. A time to live
     /// counts from the clock as it is. Reads follow it, too: what has expired by a clock that was

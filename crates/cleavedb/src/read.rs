@@ -447,6 +447,6 @@ pub(crate) fn met_dead(engine: &Engine, entries: u64) {
 #[cold]
 fn met_many_dead(engine: &Engine, entries: u64) {
     engine.dead_reads.pay(entries);
-    memtables::rotate_deletes(engine, MANY / 2);
+    memtables::rotate_dead(engine, MANY / 2);
     engine.jobs.wake();
 }

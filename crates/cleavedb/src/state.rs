@@ -10,12 +10,15 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
-use cleavedb_index::{MemTable, RangeTombstones, Version};
+use cleavedb_index::{Entry, MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::groups::KeyDirectoryReader;
 use cleavedb_values::{GroupTable, SegmentSet};
+
+/// Entries, or hash buckets, of a MemTable that are looked at to estimate how many have expired.
+const SAMPLED: usize = 1000;
 
 /// A MemTable and the part of the log that it covers.
 pub(crate) struct MemSlot {
@@ -108,6 +111,21 @@ impl MemSlot {
             self.first_expiry.fetch_min(expiry.millis(), Ordering::Relaxed);
             self.last_expiry.fetch_max(expiry.millis(), Ordering::Relaxed);
         }
+    }
+
+    /// Entries that reads step over: tombstones, and values that have expired by `now`, estimated
+    /// from a sample.
+    pub(crate) fn dead(&self, now: u64) -> u64 {
+        let mut expired = 0;
+        if self.first_expiry.load(Ordering::Relaxed) <= now {
+            let is_over = |entry: &Entry<'_>| {
+                let expiry = Expiry::split(entry.kind.expires(), entry.value);
+                expiry.is_ok_and(|(expiry, _)| expiry.is_over(now))
+            };
+            let each = self.table.sample(SAMPLED, |entry| expired += u64::from(is_over(entry)));
+            expired *= each;
+        }
+        self.deletes.load(Ordering::Relaxed) + expired
     }
 
     /// Whether it has values that expire, and all of them have expired by `now`, or the first had

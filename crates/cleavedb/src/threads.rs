@@ -171,7 +171,7 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
 fn rested(engine: &Engine, rest: Duration) {
     give_back_pages(engine);
     if rest >= DELETES_REST && !reserve::is_full(engine) {
-        memtables::rotate_deletes(engine, MANY / 2);
+        memtables::rotate_dead(engine, MANY / 2);
         memtables::rotate_expired(engine);
     }
 }

@@ -391,6 +391,19 @@ impl TableMeta {
         !self.first_expiry.is_never()
     }
 
+    /// Values that have expired by `now`, estimated: as if those of the first half of its entries
+    /// did so evenly. One, if one has and fewer than half expire.
+    pub fn expired(&self, now: u64) -> u64 {
+        let first = self.first_expiry.millis();
+        if now < first || self.half_expired.is_never() {
+            return u64::from(first <= now);
+        }
+        let within = self.half_expired.millis().saturating_sub(first) + 1;
+        let since = (now - first + 1).min(within);
+        let half = u128::from(self.entries.div_ceil(2));
+        (half * u128::from(since) / u128::from(within)) as u64
+    }
+
     /// Whether it is time to drop its expired values, so that their space comes back: half of its
     /// entries have expired by `now`, or the first value had by `long_ago`.
     pub fn is_due(&self, now: u64, long_ago: u64) -> bool {

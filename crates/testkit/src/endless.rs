@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb::{Compression, Db, FileClass, MinSeparated, Options, Preset};
 use cleavedb_storage::FileKind;
@@ -302,4 +303,49 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
         dead if left == 1 && dead <= DEAD_MAX => Ok(()),
         dead => Err(format!("{setup}: {dead} dead entries on the way to {left}")),
     }
+}
+
+/// The same for values that have expired in front of others: in memory, and in tables of which they
+/// are nearly all, or a part. A search may step over them until jobs have met them.
+pub fn what_has_expired_is_not_stepped_over(seed: u64) -> Checked<()> {
+    let failed = |e: cleavedb::Error| e.to_string();
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let mut options = setup.options.clone();
+    (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+    (options.table_bytes, options.level0_bytes, options.level1_bytes) = (2 << 20, 4 << 20, 8 << 20);
+    options.expired_within = Duration::from_secs(24 * 60 * 60);
+    for (flushed, staying) in [(false, 10), (true, 10), (true, 6000)] {
+        let db = opened(&Sim::new(), &options)?;
+        for i in 0..3000 {
+            db.put_with_ttl(key(i), b"session", Duration::from_secs(60)).map_err(failed)?;
+        }
+        // One that expires much later must not hide that the others have.
+        db.put_with_ttl(key(3000), b"token", Duration::from_secs(1 << 30)).map_err(failed)?;
+        for i in 3001..3001 + staying {
+            db.put(key(i), b"session").map_err(failed)?;
+        }
+        if flushed {
+            db.flush().map_err(failed)?;
+        }
+        db.wait_idle().map_err(failed)?;
+        setup.clock.advance(Duration::from_secs(60));
+        let search = || -> Checked<u64> {
+            let before = db.metrics().dead_read;
+            match db.first_key_value().map_err(failed)? {
+                Some(first) if first.key == key(3000) => Ok(db.metrics().dead_read - before),
+                first => Err(format!("{setup}: {first:?} is the first")),
+            }
+        };
+        for _ in 0..20 {
+            search()?;
+            db.step().map_err(failed)?;
+        }
+        db.wait_idle().map_err(failed)?;
+        let dead = search()?;
+        if dead > DEAD_MAX {
+            return Err(format!("{setup}, flushed {flushed}, {staying} stay: {dead} dead entries"));
+        }
+    }
+    Ok(())
 }

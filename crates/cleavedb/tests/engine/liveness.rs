@@ -116,6 +116,13 @@ fn a_queue_that_is_emptied_by_key_finds_its_first_key_at_once() {
     holds(endless::a_queue_is_emptied_by_key, 8);
 }
 
+/// Expired values in front stayed until all of a MemTable or half of a table had expired, or for a
+/// day, and each search for the first key stepped over them.
+#[test]
+fn what_has_expired_in_front_is_not_stepped_over_for_long() {
+    holds(endless::what_has_expired_is_not_stepped_over, 8);
+}
+
 /// What was deleted stayed until a MemTable more was written, or a call asked for it.
 #[test]
 fn what_was_deleted_gives_its_space_back_without_a_call() {

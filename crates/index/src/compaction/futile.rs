@@ -23,6 +23,7 @@ const ALL_DEAD_GO: u8 = 1 << 0;
 const MAY_BE_COVERED: u8 = 1 << 1;
 const HALF_EXPIRED: u8 = 1 << 2;
 const EXPIRED_LONG_AGO: u8 = 1 << 3;
+const SOME_EXPIRED: u8 = 1 << 4;
 
 /// The reasons that hold to rewrite `table` in `level`.
 fn reasons(picker: &Picker<'_>, level: u8, table: &TableHandle) -> u8 {
@@ -33,6 +34,7 @@ fn reasons(picker: &Picker<'_>, level: u8, table: &TableHandle) -> u8 {
         | holds(MAY_BE_COVERED, constraints.may_cover(meta))
         | holds(HALF_EXPIRED, meta.half_expired.is_over(constraints.expired_before))
         | holds(EXPIRED_LONG_AGO, meta.first_expiry.is_over(constraints.expired_long_ago))
+        | holds(SOME_EXPIRED, meta.first_expiry.is_over(constraints.expired_before))
 }
 
 /// Whether `table` of `level` was rewritten without gain for each of the reasons that hold now.

@@ -6,8 +6,9 @@
 //! read; otherwise its entries are, since each pointer that goes must be reported, but no value is.
 //!
 //! A table of which an eager range tombstone may delete a part is rewritten in its place, or taken
-//! down from level 0. So is one with enough values that have expired. There may be older places
-//! below it, so its point tombstones may stay.
+//! down from level 0. So is one with enough values that have expired, or with some for whose
+//! stepping over reads have paid. There may be older places below it, so its point tombstones may
+//! stay.
 //!
 //! Why it ends: a tombstone counts only if every reader sees it, and what is written for it says
 //! that it was applied ([`TableMeta::tombstones_applied`]). Values count as expired only if they
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use super::futile;
 use super::level0;
 use super::picker::Picker;
+use super::tombstones;
 use super::types::{Compaction, CompactionInput};
 
 use crate::edit::{LEVEL_MAX, RunPosition};
@@ -76,17 +78,26 @@ fn is_hidden(picker: &Picker<'_>, meta: &TableMeta) -> bool {
 /// expired, if one is allowed.
 pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
     let constraints = picker.constraints;
-    let due = |(_, table): &(u8, &Arc<TableHandle>)| {
-        let meta = table.meta();
+    let is_due = |meta: &TableMeta| {
         constraints.has_expired(meta)
             || !constraints.tombstones.is_empty() && constraints.may_cover_eagerly(meta)
     };
-    let mut tables = picker.version.tables().filter(due);
-    tables.find_map(|(level, table)| match level {
-        0 => level0::level0_table_down(picker, table),
-        _ if futile::is_rewritten(picker, level, table) => None,
-        _ => picker.rewrite(level, table),
-    })
+    let reads_pay = tombstones::reads_pay(picker);
+    let rewrite = |is_due: &dyn Fn(&TableMeta) -> bool| {
+        let mut tables = picker.version.tables().filter(|(_, table)| is_due(table.meta()));
+        tables.find_map(|(level, table)| match level {
+            0 => level0::level0_table_down(picker, table),
+            _ if futile::is_rewritten(picker, level, table) => None,
+            _ => picker.rewrite(level, table),
+        })
+    };
+    let is_paid = |meta: &TableMeta, least: u64| {
+        meta.expired(constraints.expired_before) >= least && tombstones::is_paid(picker, meta.size)
+    };
+    rewrite(&is_due)
+        .or_else(|| rewrite(&|meta| is_paid(meta, tombstones::FEW)))
+        // Reads do not tell which table has made them pay.
+        .or_else(|| rewrite(&|meta| reads_pay && is_paid(meta, 1)))
 }
 
 #[cfg(test)]

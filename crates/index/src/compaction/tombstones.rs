@@ -30,7 +30,7 @@ use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 
 /// Number of tombstones in level 0, or in a table, that a scan skips in negligible time.
-const FEW: u64 = 256;
+pub(super) const FEW: u64 = 256;
 
 /// One part in this number of the rewritten bytes must be freed, if reads do not pay for them.
 const FREED_PART: u64 = 4;
@@ -75,8 +75,12 @@ pub(super) fn tombstones(picker: &Picker<'_>) -> Option<Compaction> {
             false => tombstones_in_place(picker, level, table),
         })
     });
-    let reads_pay = (1..u64::MAX).contains(&picker.options.dead_bytes_read);
-    picked.map(|compaction| Compaction { short: reads_pay, ..compaction })
+    picked.map(|compaction| Compaction { short: reads_pay(picker), ..compaction })
+}
+
+/// Whether reads have met dead entries that are not paid for, and no caller wants all of them gone.
+pub(super) fn reads_pay(picker: &Picker<'_>) -> bool {
+    (1..u64::MAX).contains(&picker.options.dead_bytes_read)
 }
 
 /// Whether merging `own` tables with the overlapping tables `met` is worth its cost, to drop their
@@ -92,7 +96,7 @@ fn is_worth(picker: &Picker<'_>, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
 }
 
 /// Whether reads have spent as much on dead entries as rewriting `bytes` costs.
-fn is_paid(picker: &Picker<'_>, bytes: u64) -> bool {
+pub(super) fn is_paid(picker: &Picker<'_>, bytes: u64) -> bool {
     bytes <= picker.options.dead_bytes_read
 }
 

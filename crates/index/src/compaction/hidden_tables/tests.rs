@@ -257,3 +257,38 @@ fn a_value_that_has_expired_goes_on_hiding_older_ones() {
     let (after, _) = done(&world, &first, compaction, (&constraints, &[]));
     assert_eq!(contents(&after), [Item::delete("a", 9), Item::inline("a", 3, "old")]);
 }
+
+/// Reads that step over what has expired pay for its removal, as they do for tombstones: a caller
+/// that wants all of it gone only if it is much.
+#[test]
+fn reads_pay_for_values_that_have_expired() {
+    let world = World::new();
+    let many = |expire: usize| -> Vec<Item> {
+        let name = |at: usize| format!("{at:04}");
+        let item = |at: usize| match at < expire {
+            true => Item::expiring(&name(at), 3, "v", 100 + at as u64),
+            false => Item::inline(&name(at), 3, "v"),
+        };
+        (0..1000).map(item).collect()
+    };
+    let at = |now| Constraints { expired_before: now, ..Constraints::default() };
+    let paid = |version: &Version, constraints: &Constraints, dead_bytes_read| {
+        let options = CompactionOptions { dead_bytes_read, ..CompactionOptions::default() };
+        pick(version, &options, constraints)
+    };
+    for level in [1, 6] {
+        let (few, most) =
+            (version(&world, &[(level, many(9))]), version(&world, &[(level, many(990))]));
+        for first in [&few, &most] {
+            assert!(paid(first, &at(99), 1 << 20).is_none());
+            assert!(paid(first, &at(108), 100).is_none(), "it costs more than that");
+            let compaction = paid(first, &at(108), 1 << 20).unwrap();
+            let (after, _) = done(&world, first, compaction, (&at(108), &[]));
+            assert_eq!(contents(&after).len(), 991);
+            assert!(paid(&after, &at(108), 1 << 20).is_none());
+            assert!(paid(first, &at(108), u64::MAX).is_none(), "few are no work for a caller");
+        }
+        assert!(paid(&few, &at(u64::MAX - 1), u64::MAX).is_none());
+        assert!(paid(&most, &at(100 + 300), u64::MAX).is_some(), "three in ten of the table");
+    }
+}

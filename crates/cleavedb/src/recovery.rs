@@ -269,7 +269,11 @@ fn check_nothing_follows(
             _ => false,
         };
         if proves && name.number().0 >= live.next_file {
-            return Err(lost_edits(name));
+            let what = "the manifest has not given out the number of a file in the directory: if \
+                        the file was put there by mistake, move it away and open the database \
+                        again; otherwise the manifest lost its last edits, and the database must \
+                        be restored from a backup";
+            return Err(Error::corruption(what).with("unnamed", name));
         }
     }
     Ok(())

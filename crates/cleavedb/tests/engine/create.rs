@@ -191,3 +191,30 @@ fn a_small_space_limit_needs_no_other_option() {
         assert_eq!((db.range(..).count(), bytes() <= LIMIT), (1000, true), "{preset}");
     }
 }
+
+/// A copy of a table under a higher number refused the open with the advice to restore a backup.
+#[test]
+fn a_stray_file_with_a_high_number_is_named_with_its_cure() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let options = || Setup::tiny(preset, true).options;
+        let db = Db::open(dir.path(), options()).unwrap();
+        db.put(b"key", [7; 5000]).unwrap();
+        db.compact().unwrap();
+        db.close().unwrap();
+        let files = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        for kind in ["tbl", "log", "seg", "grp"] {
+            let Some(file) = files().find(|it| it.extension().is_some_and(|it| it == kind)) else {
+                continue;
+            };
+            let stray = dir.path().join(format!("009999.{kind}"));
+            fs::copy(&file, &stray).unwrap();
+            let error = Db::open(dir.path(), options()).unwrap_err();
+            assert_eq!(error.fact("unnamed"), stray.file_name().and_then(|name| name.to_str()));
+            assert!(error.to_string().contains("move it away"), "{preset}: {error}");
+            fs::remove_file(stray).unwrap();
+        }
+        let db = Db::open(dir.path(), options()).unwrap();
+        assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&[7; 5000][..]), "{preset}");
+    }
+}

@@ -5,11 +5,15 @@
 //! that only read share the lock, and leave the file as it is.
 
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::{DirEntry, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::dir::{Dir, which};
 use crate::api::{Lock, LockMode};
@@ -30,17 +34,42 @@ pub enum Holder {
         /// Snapshots and ranges that were still held when it closed the database, if it did.
         held: Option<usize>,
     },
+    /// A process that keeps the lock of a writer that has ended, as one that was forked does.
+    Heir {
+        /// Its process id, if this user may know it.
+        process: Option<u32>,
+        /// The process id of the writer.
+        writer: u32,
+    },
     /// Handles that only read. The file does not say whose they are.
     Readers,
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Writer { process, held } = *self else {
-            return f.write_str(
-                "this process, or another one, has the database open for reading only; close all \
-                 such handles, and drop their snapshots and ranges",
-            );
+        let (process, held) = match *self {
+            Self::Writer { process, held } => (process, held),
+            Self::Heir { process: Some(heir), writer } => {
+                return write!(
+                    f,
+                    "process {heir} keeps the lock of process {writer}, which had the database \
+                     open and has ended: it was forked from that process; end process {heir}"
+                );
+            }
+            Self::Heir { process: None, writer } => {
+                return write!(
+                    f,
+                    "process {writer} had the database open and has ended, but its lock is kept: \
+                     by a process that was forked from it, or it belongs to another container or \
+                     machine; end that process"
+                );
+            }
+            Self::Readers => {
+                return f.write_str(
+                    "this process, or another one, has the database open for reading only; close \
+                     all such handles, and drop their snapshots and ranges",
+                );
+            }
         };
         match process {
             own if own == process::id() => f.write_str("this process")?,
@@ -78,8 +107,43 @@ impl Holder {
         }
         let mut text = [0; TEXT_MAX];
         let len = file.read_at(&mut text, 0).ok()?;
-        Self::decode(std::str::from_utf8(&text[..len]).ok()?)
+        let named = Self::decode(std::str::from_utf8(&text[..len]).ok()?)?;
+        Some(match named {
+            Self::Writer { process, .. } if process != process::id() => {
+                heir_of(process, file).unwrap_or(named)
+            }
+            _ => named,
+        })
     }
+}
+
+/// The holder that keeps `file` locked instead of the process `writer`, if that has ended.
+fn heir_of(writer: u32, file: &File) -> Option<Holder> {
+    let others = openers(file);
+    if others.contains(&writer) {
+        return None;
+    }
+    let id = i32::try_from(writer).ok().and_then(Pid::from_raw);
+    let is_gone = id.is_none_or(|id| test_kill_process(id) == Err(Errno::SRCH));
+    let process = others.first().copied();
+    (is_gone || process.is_some()).then_some(Holder::Heir { process, writer })
+}
+
+/// The processes that have `file` open, this handle left out, as far as this user may know them.
+fn openers(file: &File) -> Vec<u32> {
+    let Ok(own) = file.metadata() else { return Vec::new() };
+    let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let number = |entry: &DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let opens = |process: &u32, path: PathBuf| {
+        entries(path.join("fd")).any(|entry| {
+            let is_own =
+                *process == process::id() && number(&entry) == Some(file.as_raw_fd() as u32);
+            let is_file = |it: Metadata| (it.dev(), it.ino()) == (own.dev(), own.ino());
+            !is_own && std::fs::metadata(entry.path()).is_ok_and(is_file)
+        })
+    };
+    let all = entries(PathBuf::from("/proc"));
+    all.filter_map(|entry| number(&entry).filter(|process| opens(process, entry.path()))).collect()
 }
 
 /// The lock file, locked.
@@ -225,6 +289,24 @@ mod tests {
         let _writer = alone(&dir).unwrap();
         let own = Holder::Writer { process: process::id(), held: None };
         assert_eq!(holder(shared(&dir)), own);
+    }
+
+    /// A regression: the error named the process that was killed, and not the child of it that kept
+    /// the lock.
+    #[test]
+    fn a_lock_that_was_inherited_names_the_heir() {
+        let path = tempfile::tempdir().unwrap();
+        let dir = Dir::open(path.path(), false).unwrap();
+        let lock = alone(&dir).unwrap();
+        lock.downcast_ref::<DirLock>().unwrap().write("77777777\n".to_owned());
+        let heir = Holder::Heir { process: Some(process::id()), writer: 77_777_777 };
+        assert_eq!([holder(alone(&dir)), holder(shared(&dir))], [heir; 2]);
+        let text = heir.to_string();
+        assert!(text.contains(&format!("end process {}", process::id())), "{text}");
+        // A process that lives, but does not have the file open.
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
+        lock.downcast_ref::<DirLock>().unwrap().write(format!("{parent}\n"));
+        assert!(matches!(holder(alone(&dir)), Holder::Heir { process: Some(_), .. }));
     }
 
     #[test]

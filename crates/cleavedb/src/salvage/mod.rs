@@ -172,7 +172,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// A data file that `live` does not name, if there is one.
+    /// A data file that `live` does not name, if there is one, but for dead log files.
     fn unnamed(&self, live: &LiveFiles) -> Result<Option<Name>> {
         let is_table =
             |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
@@ -181,7 +181,8 @@ impl Salvage {
         let tables = self.files.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
         let mut unnamed = tables;
         for kind in FileKind::VALUES {
-            let mut names = self.files.names(kind)?.into_iter().filter(|name| !is_value_file(name));
+            let names = self.files.names(kind)?.into_iter();
+            let mut names = names.filter(|name| !is_value_file(name) && !is_dead_log(live, name));
             let begun = |name: &Name| {
                 let file = self.files.open(name).ok();
                 file.is_some_and(|file| proven_header(&*file).is_some())
@@ -266,6 +267,8 @@ impl Salvage {
             self.report.note(error.with("file", name));
             self.report.stale |= self.may_be_young(name);
         }
+        let live = self.live.as_ref().filter(|_| self.trusted);
+        names.retain(|name| live.is_none_or(|live| !is_dead_log(live, name)));
         for name in names {
             if let Err(error) = self.read_value_file(name, &window, flushed) {
                 self.report.note(error);
@@ -374,4 +377,13 @@ impl Salvage {
         }
         options
     }
+}
+
+/// Whether a log file is dead and waits for its removal: they are named in their order, and `live`
+/// names a later one.
+fn is_dead_log(live: &LiveFiles, name: &Name) -> bool {
+    let last = live.value_files.logs().next_back();
+    let is_named = live.value_files.kind_of(name.number()).is_some();
+    let is_before = last.is_some_and(|(last, _)| name.number() < last);
+    name.kind() == FileKind::Log && !is_named && is_before
 }

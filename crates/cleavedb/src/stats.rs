@@ -31,7 +31,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let now = engine.since_open(manifest_written);
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
     let (reserve_used, reserve_bytes) = reserve(engine, &live);
-    let state = engine.state.load();
     Metrics {
         totals: engine.totals_before.then(now),
         user_bytes: now.user_bytes,
@@ -90,7 +89,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         failures,
         damaged,
         value_files: value_files(engine, &live),
-        ..memory(engine, &state, values(engine, &live))
+        ..memory(engine, &engine.state.load(), values(engine, &live))
     }
 }
 

@@ -13,7 +13,7 @@ use cleavedb_tidy::{
 const LONG_FUNCTIONS_MAX: usize = 0;
 
 /// Lines of the engine that ask which design a database is. May only shrink: at most 30 are wanted.
-const DESIGN_LINES_MAX: usize = 73;
+const DESIGN_LINES_MAX: usize = 72;
 
 /// Files in the largest circle of calls. May only shrink: none is wanted.
 const CALL_CYCLE_MAX: usize = 3;

@@ -281,7 +281,7 @@ impl Salvage {
     /// Whether the file may have operations that are in no table.
     fn may_be_young(&self, name: Name) -> bool {
         let head = self.live.as_ref().and_then(|live| live.head);
-        name.kind() == FileKind::Log && head.is_none_or(|head| name.number() >= head.file)
+        is_log(&name) && head.is_none_or(|head| name.number() >= head.file)
     }
 
     fn read_value_file(&mut self, name: Name, window: &[u8], flushed: Option<SeqNo>) -> Result<()> {
@@ -349,7 +349,7 @@ impl Salvage {
         }
         // A log below the replay head may not have been written to its file.
         let is_whole = sealed.is_none_or(|sealed| len >= sealed);
-        if !is_whole && (is_young || name.kind() != FileKind::Log) {
+        if !is_whole && (is_young || !is_log(&name)) {
             damage.note("the file is shorter than the manifest says", len);
         }
         scanned.map_err(failed)
@@ -385,5 +385,9 @@ fn is_dead_log(live: &LiveFiles, name: &Name) -> bool {
     let last = live.value_files.logs().next_back();
     let is_named = live.value_files.kind_of(name.number()).is_some();
     let is_before = last.is_some_and(|(last, _)| name.number() < last);
-    name.kind() == FileKind::Log && !is_named && is_before
+    is_log(name) && !is_named && is_before
+}
+
+fn is_log(name: &Name) -> bool {
+    name.kind() == FileKind::Log
 }

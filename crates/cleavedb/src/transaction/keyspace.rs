@@ -24,13 +24,13 @@ impl KeyspaceTransaction<'_> {
         self.transaction.is_in(&self.snapshot, key.as_ref())
     }
 
-    /// Stores `value` under `key` at the commit. Fails as [`Transaction::put`] does.
+    /// Stores `value` under `key` at the commit. Fails as [`crate::Transaction::put`] does.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let op = Op::put(key.as_ref(), value.as_ref());
         self.transaction.change(self.snapshot.target(), op)
     }
 
-    /// The value of `key`, and when it expires; see [`Transaction::get_with_expiry`].
+    /// The value of `key`, and when it expires; see [`crate::Transaction::get_with_expiry`].
     pub fn get_with_expiry(
         &self,
         key: impl AsRef<[u8]>,
@@ -39,7 +39,7 @@ impl KeyspaceTransaction<'_> {
     }
 
     /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
-    /// [`Transaction::put`] does.
+    /// [`crate::Transaction::put`] does.
     pub fn put_with_ttl(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -51,7 +51,7 @@ impl KeyspaceTransaction<'_> {
     }
 
     /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
-    /// [`Transaction::put`] does.
+    /// [`crate::Transaction::put`] does.
     pub fn put_until(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -62,7 +62,7 @@ impl KeyspaceTransaction<'_> {
         self.transaction.change(self.snapshot.target(), op)
     }
 
-    /// Changes the value of `key` by `operand` at the commit; see [`Transaction::merge`].
+    /// Changes the value of `key` by `operand` at the commit; see [`crate::Transaction::merge`].
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<()> {
         self.transaction.merge_into(&self.snapshot, key.as_ref(), operand)
     }
@@ -77,7 +77,7 @@ impl KeyspaceTransaction<'_> {
         self.transaction.change(self.snapshot.target(), Op::delete(key.as_ref()))
     }
 
-    /// Removes all keys of a range at the commit; see [`Transaction::delete_range`].
+    /// Removes all keys of a range at the commit; see [`crate::Transaction::delete_range`].
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
         self.transaction.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
     }

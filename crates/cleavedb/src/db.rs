@@ -6,6 +6,7 @@ mod operand_chains;
 mod transactions;
 mod checkpoints;
 mod destruction;
+mod for_tests;
 mod changes;
 mod statistics;
 mod keyspace;
@@ -417,9 +418,8 @@ impl Db {
     /// keyspaces, in tables and in value files. What a snapshot sees stays. It flushes, compacts
     /// the index as far as something in it is dead, and rewrites every value file and every hot
     /// segment with dead records (offline collection of WiscKey, section 3.3.2): it takes long.
-    /// Online collection, up to the space goal, needs no call.
-    ///
-    /// A damaged table is left alone; its error is returned once all else is collected.
+    /// Online collection, up to the space goal, needs no call. A damaged table is left alone; its
+    /// error is returned once all else is collected.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         full_collection::collect_all(self.inner.writable()?)

@@ -99,7 +99,6 @@ impl TimeSource for ManualTime {
 }
 
 /// The time of an open database. All times are in milliseconds since the beginning of 1970.
-#[derive(Debug)]
 pub(crate) struct Time {
     source: Arc<dyn TimeSource>,
     /// The latest time that reads were told.

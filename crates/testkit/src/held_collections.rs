@@ -55,11 +55,11 @@ pub fn a_collection_beside(setup: &Setup, end: End, seed: u64) -> bool {
             let compacting = compacting;
             eventually(LIMIT, || compacting.waiting() == 1);
             if end == End::During {
-                db.collect().unwrap();
+                db.collect_as_jobs_do().unwrap();
                 return db.metrics().collections > before;
             }
             let collecting = door.hold(Door::Create, kind, 1);
-            let collector = scope.spawn(|| db.collect().unwrap());
+            let collector = scope.spawn(|| db.collect_as_jobs_do().unwrap());
             let is_held = || collecting.waiting() == 1;
             eventually(LIMIT, || is_held() || collector.is_finished());
             let met = is_held();

@@ -497,7 +497,7 @@ fn crash_with_loads(seed: u64) -> Result<(), String> {
 
 /// Everything at once, from a seed on in which an operand takes up a value above an older one.
 fn features_meet(seed: u64) -> Result<(), String> {
-    together::all_at_once(&Setup::tiny(Preset::HashKv, false), 97 + seed, 120)
+    together::all_at_once(&Setup::tiny(Preset::HashKv, false), 2409 + seed, 120)
 }
 
 /// The same, from a seed on in which a compaction drops an expired value that a collection has

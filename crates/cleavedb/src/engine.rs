@@ -329,7 +329,9 @@ impl Engine {
             .map_err(|e| Error::unopened("open a value file", e).with("file", name))?;
         let identity = FileIdentity::new(self.database_id, number);
         let young = young_base.map(|base| (self.commit.log.buffer().clone(), base));
-        Ok(Arc::new(Segment::new(name, identity, file, young, self.obsolete_files.clone())))
+        let segment = Segment::new(name, identity, file, young, self.obsolete_files.clone());
+        // Readers that began before the first write of a session have another one of its log file.
+        Ok(Arc::new(segment.in_place_of(self.state.load().segments.get(number).cloned())))
     }
 
     /// Whether another process has changed the files of the database since this view was made.

@@ -34,6 +34,8 @@ pub struct Segment {
     file: Arc<dyn File>,
     /// The window, and the log position of this file's first byte, if part of it may lie there.
     young: Option<(Arc<LogBuffer>, u64)>,
+    /// The segment through which the file was read before, if readers may still have that.
+    earlier: Option<Arc<Self>>,
     obsolete: AtomicBool,
     obsolete_files: Arc<ObsoleteFiles>,
 }
@@ -48,7 +50,16 @@ impl Segment {
         young: Option<(Arc<LogBuffer>, u64)>,
         obsolete_files: Arc<ObsoleteFiles>,
     ) -> Self {
-        Self { name, identity, file, young, obsolete: AtomicBool::new(false), obsolete_files }
+        let (earlier, obsolete) = (None, AtomicBool::new(false));
+        Self { name, identity, file, young, earlier, obsolete, obsolete_files }
+    }
+
+    /// The same in the place of `earlier`, through which readers may still read the file: it is
+    /// removed once neither has any.
+    #[must_use]
+    pub fn in_place_of(mut self, earlier: Option<Arc<Self>>) -> Self {
+        self.earlier = earlier;
+        self
     }
 
     /// Its number.
@@ -211,8 +222,12 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // Relaxed: a drop has exclusive access.
-        if self.obsolete.load(Ordering::Relaxed) {
-            self.enqueue();
+        if !self.obsolete.load(Ordering::Relaxed) {
+            return;
+        }
+        match self.earlier.take() {
+            Some(earlier) => earlier.mark_obsolete(),
+            None => self.enqueue(),
         }
     }
 }

@@ -242,3 +242,32 @@ fn metrics_count_no_padding_as_data() {
         assert_eq!(db.metrics().data_bytes(), 7014, "{preset}");
     }
 }
+
+/// A cursor that began before the first write of a session lost the log file that the session goes
+/// on with, once that was collected: the file was read through a second handle from then on.
+#[test]
+fn a_reader_from_before_the_first_write_keeps_its_log_file() {
+    for setup in Setup::designs() {
+        let sim = Sim::new();
+        let open = || Db::open_in(Arc::new(sim.clone()), setup.options.clone(), 7).unwrap();
+        let db = open();
+        let values: Vec<_> = (0..4).map(|n| vec![n; 3000]).collect();
+        for value in &values {
+            db.put([value[0]], value).unwrap();
+        }
+        db.close().unwrap();
+        let db = open();
+        let mut cursor = db.cursor(..);
+        assert!(cursor.seek_to_first().unwrap(), "{setup}");
+        for value in &values {
+            db.put([value[0]], vec![9; 3000]).unwrap();
+        }
+        db.flush().unwrap();
+        db.collect().unwrap();
+        db.wait_idle().unwrap();
+        for value in &values {
+            assert_eq!(cursor.value().unwrap().as_deref(), Some(&value[..]), "{setup}");
+            cursor.next().unwrap();
+        }
+    }
+}

@@ -9,11 +9,8 @@ use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::space::{budget, sizes};
 use crate::survivors::Survivors;
-use crate::throttle::Pressure;
+use crate::throttle::{Pressure, SLOWED};
 use crate::victims;
-
-/// The strongest slow-down of writers that are not stopped.
-const SLOWED: f64 = 0.99;
 
 /// Recomputes how much writers must be slowed down, and sets it under the manifest's lock, so that
 /// of two jobs that end the later one's result stays. Otherwise an outdated result could stop
@@ -29,8 +26,9 @@ pub(crate) fn update_pressure(engine: &Engine) {
     sizes::note_bytes(engine, &manifest);
     let target = engine.options.level0_bytes;
     let level0 = live.version.level_bytes(0);
-    let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
-    let mut compaction = Pressure::of(StallCause::Compaction, level0, start, stop);
+    let bounds = (target.saturating_mul(2), target.saturating_mul(4));
+    let growth = engine.throttle.growth().level0;
+    let mut compaction = Pressure::growing(StallCause::Compaction, level0, bounds, growth);
     // If damaged tables prevent a compaction, level 0 will not become smaller: writers are slowed,
     // but not stopped for it.
     if compaction.level >= 1.0 && !merging && !compacts(engine, live, &constraints) {
@@ -60,7 +58,9 @@ pub(crate) fn space_pressure(
     let allowed = victims::space_goal(engine, live).allowed(alive);
     let over = value_bytes > allowed;
     let (start, mut stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
-    let garbage = engine.options.log().garbage(&engine.options, (value_bytes, alive, allowed));
+    let growth = engine.throttle.growth().garbage;
+    let bytes = (value_bytes, alive, allowed);
+    let garbage = engine.options.log().garbage(&engine.options, bytes, growth);
     if let Some(garbage) = garbage {
         stop = stop.saturating_add(garbage.beyond);
         engine.throttle.cover(garbage.log_bytes_per_memtable_max);
@@ -70,7 +70,7 @@ pub(crate) fn space_pressure(
         && (!victims::can_shrink(engine, live, damaged, survivors)
             || budget::reclaims_nothing(engine, value_bytes));
     let stop = if hopeless { stop.max(value_bytes.saturating_mul(2)) } else { stop };
-    Pressure::of(StallCause::Space, value_bytes, start, stop)
+    Pressure::growing(StallCause::Space, value_bytes, (start, stop), growth)
 }
 
 /// Whether a compaction could begin now.

@@ -3,8 +3,10 @@
 //! Two limits set the pace of writers, and the slower one counts. *Pressure* is how far background
 //! work has fallen behind: 0 below the point where it matters, 1 where writers must wait; in
 //! between the pace falls exponentially, so writers settle at the speed that the background
-//! sustains. The *last MemTable* is filled no faster than the one before it is flushed, so that
-//! writers are not blocked for the rest of a flush.
+//! sustains. It rises with each write by what the last flushes made of a byte of log: otherwise one
+//! flush of small values would take writers from half speed to a stop of seconds. The *last
+//! MemTable* is filled no faster than the one before it is flushed, so that writers are not blocked
+//! for the rest of a flush.
 //!
 //! Where values stay in the log, a flush makes all the log that its MemTable covers collectable at
 //! once, and then its garbage counts. While there is much garbage, a MemTable covers less log
@@ -20,7 +22,10 @@ use crate::metrics::StallCause;
 
 /// Pace at pressure just above 0 and just below 1, in bytes per second.
 const FASTEST: f64 = 2e9;
-const SLOWEST: f64 = 8e6;
+const SLOWEST: f64 = 4e6;
+
+/// What a MiB of log is taken to need in a flush before the first one has ended, in nanoseconds.
+const FIRST_FLUSH: u64 = 10_000_000;
 
 /// Shorter pauses are accumulated: a sleep is not more precise.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -28,18 +33,49 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest pause of one call. The rest of a long batch's pause is left to the following calls.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
+/// The strongest slow-down of writers that are not stopped.
+pub(crate) const SLOWED: f64 = 0.99;
+
 /// How far the background has fallen behind, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pressure {
     pub(crate) level: f64,
+    /// By how much a byte of log raises the level when it is flushed.
+    rise: f64,
     pub(crate) cause: StallCause,
+}
+
+/// What a flush has made of its log, in bytes; or what flushes make of a byte, on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Growth {
+    /// Written to level 0.
+    pub(crate) level0: f64,
+    /// Values that have become garbage, by estimate.
+    pub(crate) garbage: f64,
 }
 
 impl Pressure {
     /// Pressure of an `amount` that is acceptable up to `start` and not tolerated from `stop` on.
     pub(crate) fn of(cause: StallCause, amount: u64, start: u64, stop: u64) -> Self {
+        Self::growing(cause, amount, (start, stop), 0.0)
+    }
+
+    /// The same of an amount to which a flush adds `growth` bytes for each byte of log.
+    pub(crate) fn growing(
+        cause: StallCause,
+        amount: u64,
+        (start, stop): (u64, u64),
+        growth: f64,
+    ) -> Self {
         let span = stop.saturating_sub(start).max(1) as f64;
-        Self { level: amount.saturating_sub(start) as f64 / span, cause }
+        Self { level: amount.saturating_sub(start) as f64 / span, rise: growth / span, cause }
+    }
+
+    /// The level that is expected when `unflushed` bytes of log are flushed. It stops no writer,
+    /// since nothing that could end the stop may be under way yet.
+    fn expected(self, unflushed: u64) -> f64 {
+        let expected = (self.level + self.rise * unflushed as f64).min(SLOWED);
+        if self.level > 0.0 { expected.max(self.level.min(1.0)) } else { 0.0 }
     }
 
     /// The greater one.
@@ -60,8 +96,12 @@ pub(crate) struct Throttle {
 #[derive(Default)]
 struct State {
     pressure: Option<Pressure>,
-    /// Nanoseconds per MiB of log of recent flushes; 0 before the first one.
-    flush_nanos: u64,
+    /// What the last flushes made of a byte of log.
+    growth: Growth,
+    /// Bytes that writers were slowed down for since the last flush.
+    written: u64,
+    /// Nanoseconds per MiB of log of recent flushes.
+    flush_nanos: Option<u64>,
     /// Whether the last MemTable is being filled.
     fills_last: bool,
     /// What slows writers down.
@@ -71,9 +111,26 @@ struct State {
 }
 
 impl State {
+    /// Computes what slows writers down, and returns the nanoseconds per MiB.
+    fn update(&mut self) -> u64 {
+        let (pressed, filling) = (self.pressed(), self.filling());
+        let nanos = pressed.max(filling);
+        self.cause = match nanos {
+            0 => None,
+            _ if pressed >= filling => self.pressure.map(|pressure| pressure.cause),
+            _ => Some(StallCause::Flush),
+        };
+        nanos
+    }
+
+    /// Nanoseconds per MiB by the flush for which the last MemTable waits.
+    fn filling(&self) -> u64 {
+        if self.fills_last { self.flush_nanos.unwrap_or(FIRST_FLUSH) } else { 0 }
+    }
+
     /// Nanoseconds per MiB by the pressure.
     fn pressed(&self) -> u64 {
-        let level = self.pressure.map_or(0.0, |pressure| pressure.level.min(1.0));
+        let level = self.pressure.map_or(0.0, |pressure| pressure.expected(self.written));
         if level <= 0.0 {
             return 0;
         }
@@ -106,13 +163,7 @@ impl Throttle {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);
-        let (pressed, filling) = (state.pressed(), u64::from(state.fills_last) * state.flush_nanos);
-        let nanos = pressed.max(filling);
-        state.cause = match nanos {
-            0 => None,
-            _ if pressed >= filling => state.pressure.map(|pressure| pressure.cause),
-            _ => Some(StallCause::Flush),
-        };
+        let nanos = state.update();
         if nanos == 0 {
             state.until = None;
         }
@@ -140,13 +191,28 @@ impl Throttle {
         self.change(|state| state.fills_last = fills_last());
     }
 
-    /// Records a flush of `bytes` of log; the pace is an average of the last few.
-    pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
+    /// Records what a flush has made of `bytes` of log.
+    pub(crate) fn flushed(&self, bytes: u64, made: Growth) {
+        let average = |before: f64, made: f64| before / 2.0 + made / bytes.max(1) as f64 / 2.0;
+        self.change(|state| {
+            state.growth.level0 = average(state.growth.level0, made.level0);
+            state.growth.garbage = average(state.growth.garbage, made.garbage);
+            state.written = 0;
+        });
+    }
+
+    /// What the last flushes made of a byte of log.
+    pub(crate) fn growth(&self) -> Growth {
+        self.state.lock().growth
+    }
+
+    /// Records how long a flush of `bytes` of log took; the pace is an average of the last few.
+    pub(crate) fn flush_took(&self, bytes: u64, took: Duration) {
         let nanos = (took.as_nanos() << 20) / u128::from(bytes.max(1));
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         self.change(|state| {
-            let before = if state.flush_nanos == 0 { nanos } else { state.flush_nanos };
-            state.flush_nanos = before / 2 + nanos / 2;
+            let before = state.flush_nanos.unwrap_or(nanos);
+            state.flush_nanos = Some(before / 2 + nanos / 2);
         });
     }
 
@@ -167,8 +233,11 @@ impl Throttle {
     /// The pause that a writer of `bytes` owes at the moment `now`.
     pub(crate) fn pause(&self, bytes: u64, now: Instant) -> Option<(StallCause, Duration)> {
         let mut state = self.state.lock();
+        state.written += bytes;
+        let nanos = state.update();
         let cause = state.cause?;
-        let nanos = u128::from(self.nanos_per_mib.load(Ordering::Relaxed));
+        self.nanos_per_mib.store(nanos, Ordering::Relaxed);
+        let nanos = u128::from(nanos);
         let cost = u64::try_from((u128::from(bytes) * nanos) >> 20).unwrap_or(u64::MAX);
         let before = state.until.map_or(now, |until| until.max(now));
         let until = before.checked_add(Duration::from_nanos(cost)).unwrap_or(before);
@@ -213,11 +282,45 @@ mod tests {
     }
 
     #[test]
+    fn pressure_rises_with_what_is_written_between_two_flushes() {
+        let now = Instant::now();
+        let throttle = Throttle::default();
+        let made = Growth { level0: (48 << 20) as f64, garbage: 0.0 };
+        for _ in 0..20 {
+            throttle.flushed(64 << 20, made);
+        }
+        let growth = throttle.growth().level0;
+        assert!((growth - 0.75).abs() < 1e-3, "{growth}");
+        let level0 = |mib: u64| {
+            Pressure::growing(StallCause::Compaction, mib << 20, (128 << 20, 256 << 20), growth)
+        };
+        // The pace falls as if what is written had reached level 0, but never to 0.
+        let nanos = || throttle.nanos_per_mib.load(Ordering::Relaxed);
+        throttle.set(level0(160));
+        let begun = nanos();
+        throttle.pause(64 << 20, now);
+        let expected = nanos();
+        throttle.pause(1 << 30, now);
+        let (most, stop) = (nanos(), throttle.stop());
+        throttle.flushed(64 << 20, made);
+        throttle.set(level0(208));
+        let differs = expected.abs_diff(nanos());
+        assert!(begun < expected && differs < expected / 1000, "{differs} of {expected}");
+        assert!(expected < most && stop.is_none());
+        throttle.set(level0(256));
+        assert!(throttle.stop().is_some() && nanos() > most);
+        throttle.set(level0(128));
+        assert!(throttle.is_idle());
+    }
+
+    #[test]
     fn the_last_memtable_is_filled_at_the_pace_of_flushes() {
         let (throttle, start) = (Throttle::default(), Instant::now());
         throttle.fills_last(|| true);
-        assert_eq!(throttle.pause(1 << 20, start), None, "nothing was flushed yet");
-        throttle.flushed(64 << 20, Duration::from_millis(640));
+        let first = Some((StallCause::Flush, Duration::from_nanos(FIRST_FLUSH)));
+        assert_eq!(throttle.pause(1 << 20, start), first, "nothing was flushed yet");
+        let start = start + Duration::from_nanos(FIRST_FLUSH);
+        throttle.flush_took(64 << 20, Duration::from_millis(640));
         let mut now = start;
         for _ in 0..1000 {
             if let Some((cause, pause)) = throttle.pause(1 << 14, now) {

@@ -39,6 +39,7 @@ use crate::pace::Pace;
 use crate::read_points::ReadPoints;
 use crate::stale_blobs::BlobKeys;
 use crate::state::{MemSlot, Sealed};
+use crate::throttle::Growth;
 use crate::totals::Totals;
 use crate::value_files;
 use crate::value_files::publish;
@@ -144,9 +145,11 @@ impl<'e> Job<'e> for Flush<'e> {
         let mut manifest = engine.manifest.lock();
         let live = manifest.live();
         let epoch = live.epoch + 1;
+        let hidden = hidden_after(live, added.overwritten);
+        let garbage = hidden.saturating_sub(live.unexposed) as f64;
         let mut edit = Edit {
             epoch: Some(epoch),
-            unexposed: Some(hidden_after(live, added.overwritten)),
+            unexposed: Some(hidden),
             flushed: Some(sealed.last_seq),
             ..Edit::default()
         };
@@ -188,9 +191,11 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.counters.flush_written.add(flush_written);
         self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
+        let made = Growth { level0: writer.bytes() as f64, garbage };
+        engine.throttle.flushed(self.log_bytes(), made);
         // One that has waited does not tell how fast flushes can be.
         if engine.pacer.flushes_waited() == self.waited_before {
-            engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
+            engine.throttle.flush_took(self.log_bytes(), self.start.elapsed());
         }
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
         engine.throttle.fills_last(crowded);

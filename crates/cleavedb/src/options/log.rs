@@ -223,21 +223,45 @@ impl LogPolicy {
     /// The effect of garbage on writers, where the log is the value store: `bytes` of values exist,
     /// `alive` of them are live, and `allowed` are tolerated.
     ///
-    /// From halfway to the goal on, a flush brings writers at most half of the way to a stop.
-    /// Garbage may take the space of log that MemTables do not cover (decision 0030).
+    /// A flush brings writers at most half of the way to a stop: from halfway to the goal on, if
+    /// all of its log is garbage; below, if the share of the last flushes is, `growth`. Garbage
+    /// may take the space of log that MemTables do not cover (decision 0030).
     pub(crate) fn garbage(
         self,
         options: &Options,
         (bytes, alive, allowed): (u64, u64, u64),
+        growth: f64,
     ) -> Option<LogGarbage> {
         if self != Self::Stay {
             return None;
         }
         let beyond = self.log_bytes_per_memtable_max(options).min(allowed - alive) / 2;
         let until_stop = (allowed / 8).saturating_add(beyond).saturating_add(allowed / 32);
-        let much = bytes > alive + (allowed - alive) / 2;
-        let log_bytes_per_memtable_max =
-            if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
+        let until_much = (alive + (allowed - alive) / 2).saturating_sub(bytes) as f64 / growth;
+        // A cast of infinity, where nothing becomes garbage, is the maximum.
+        let covered = (until_stop / 2).saturating_add(until_much as u64);
+        let log_bytes_per_memtable_max = covered.max(COVERED_MIN);
         Some(LogGarbage { beyond, log_bytes_per_memtable_max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Preset;
+
+    #[test]
+    fn a_memtable_covers_what_becomes_as_much_garbage_as_writers_bear() {
+        let options = Options::preset(Preset::WiscKey);
+        let covered = |bytes: u64, growth: f64| {
+            let garbage =
+                LogPolicy::Stay.garbage(&options, (bytes << 20, 200 << 20, 264 << 20), growth);
+            garbage.unwrap().log_bytes_per_memtable_max >> 20
+        };
+        let much = covered(300, 0.5);
+        assert_eq!((much, covered(232, 0.5), covered(300, 0.0)), (36, much, much));
+        // Below, there is room for more, in proportion; a load leaves no garbage.
+        assert_eq!((covered(212, 0.5), covered(212, 1.0)), (much + 40, much + 20));
+        assert_eq!(covered(212, 0.0), u64::MAX >> 20);
     }
 }

@@ -38,7 +38,7 @@ Examples:
   cleave --db site.db import --dir public    store a directory tree: key = path, value = content
   cleave --db site.db export --dir copy      write it back
   cleave import --csv big.csv --bulk         many items: sorted, and stored all at once
-  cleave --db site.db keyspace list          names of the keyspaces; --keyspace NAME uses one
+  cleave --db site.db keyspace list          the keyspaces; --keyspace NAME uses one
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave backup backups --keep 7             make a backup, and remove all but the newest 7
   cleave --db new.db restore backups         make a database of the newest

@@ -93,7 +93,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// An import that ended before its input.
-    #[error("{cause}; {items} items are in and stay")]
+    #[error("{cause}; {} stored before it, and kept", cleavedb_units::counted(*.items, "item"))]
     Stopped {
         /// The reason.
         cause: Box<Failure>,
@@ -128,11 +128,18 @@ pub enum Failure {
 }
 
 /// What errors of the library advise, and how this program does it.
-const ADVICE: [(&str, &str); 3] = [
+const ADVICE: [(&str, &str); 7] = [
     (
         "give them up (`drop_changes`) and call again",
         "`--with change_retention_bytes=0` gives them up",
     ),
+    (
+        "open the database with change_retention_bytes",
+        "a write `--with change_retention_bytes=64MiB` has them kept from then on",
+    ),
+    ("get_below_failed_merge (`cleave get --below KEY`)", "`cleave get --below KEY`"),
+    ("(u64::MAX; --space-limit none)", "(`--space-limit none`)"),
+    ("; use Background::Manual for none", ""),
     ("see ValueCompression::ZstdDictionary", "see `keyspace create --compression`"),
     ("give it to Options::merge_operators", "the programs that write this database have it"),
 ];

@@ -59,7 +59,7 @@ impl HotStore {
     fn admission(&self) -> String {
         match self.heat_limit {
             None => "off, since accesses are spread evenly".to_owned(),
-            Some(limit) => format!("a key is hot from {limit} accesses on"),
+            Some(limit) => format!("a key is hot from its access {limit} on"),
         }
     }
 }
@@ -73,9 +73,9 @@ impl fmt::Display for HotStore {
         };
         writeln!(
             f,
-            "  {} hot keys in {} segments of {}, {} of it live; {}",
-            count(self.keys),
-            count(self.segments),
+            "  {} in {} of {}, {} of it live; {}",
+            units::counted(self.keys, "hot key"),
+            units::counted(self.segments, "segment"),
             units::bytes(self.bytes),
             units::bytes(self.live_bytes),
             self.admission(),

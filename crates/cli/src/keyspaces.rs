@@ -1,5 +1,7 @@
 //! Keyspaces as an export has them, with their options, and as an import makes them.
 
+use std::fmt;
+
 use cleavedb::{Db, Keyspace, KeyspaceOptions, MinSeparated};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,23 @@ impl From<KeyspaceOptions> for StoredOptions {
             ttl: ttl.map(|ttl| humantime::format_duration(ttl).to_string()),
             compression: compression.map(|compression| compression.name().to_owned()),
         }
+    }
+}
+
+/// As arguments of `keyspace create`, each behind a tab.
+impl fmt::Display for StoredOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { min_separated, ttl, compression } = self;
+        if let Some(least) = min_separated {
+            write!(f, "\t--min-separated {least}")?;
+        }
+        if let Some(ttl) = ttl {
+            write!(f, "\t--ttl {}", ttl.replace(' ', ""))?;
+        }
+        if let Some(how) = compression {
+            write!(f, "\t--compression {how}")?;
+        }
+        Ok(())
     }
 }
 
@@ -95,6 +114,9 @@ mod tests {
             let read: StoredOptions = serde_json::from_str(&text).unwrap();
             assert_eq!(read.parse().unwrap(), options, "{text}");
         }
+        let text = StoredOptions::from(KeyspaceOptions { ttl: Some(ttl), ..Default::default() });
+        assert_eq!(text.to_string(), "\t--ttl 1day1h1m1s1ms");
+        assert_eq!(expiry::ttl("1day1h1m1s1ms"), Ok(ttl), "as an argument it is one word");
         assert_eq!(serde_json::to_string(&StoredOptions::default()).unwrap(), "{}");
         assert!(serde_json::from_str::<StoredOptions>("{\"color\":1}").is_err());
     }

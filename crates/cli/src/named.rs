@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use cleavedb::{Options, Preset};
 
 use self::table::{OF_LAYOUT, OPTIONS};
-pub use self::values::{value_compression, victim_policy};
+pub use self::values::{size, value_compression, victim_policy};
 
 /// A valid option and its value.
 #[derive(Clone, Debug)]
@@ -19,15 +19,19 @@ pub struct NamedOption {
 
 /// Reads `NAME=VALUE`; a hyphen in the name stands for an underscore.
 pub fn parse(text: &str) -> Result<NamedOption, String> {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
     let spelled = name.replace('-', "_");
     let known = OPTIONS.iter().find(|(known, ..)| *known == spelled);
     let (name, takes, _, _, set) = known.ok_or_else(|| unknown(&spelled))?;
+    let value = value.ok_or_else(|| format!("{name} has no value; it takes {takes}"))?;
     // On a layout for which all options are valid.
     let tried = set(&mut Options::preset(Preset::HashKv), value);
     tried.map_err(|why| format!("{why}; {name} takes {takes}"))?;
     Ok(NamedOption { name, value: value.to_owned() })
 }
+
+/// From which likeness on, of 1, a name is taken for a slip of another one.
+const LIKE: f64 = 0.8;
 
 /// That there is no such option, and which one may be meant.
 fn unknown(name: &str) -> String {
@@ -36,8 +40,10 @@ fn unknown(name: &str) -> String {
         strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, own))
     };
     let names = OPTIONS.iter().map(|(known, ..)| *known);
-    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default();
-    format!("there is no option {name}; {nearest} is nearest, and `--with help` lists all")
+    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let nearest = nearest.filter(|known| likeness(known) >= LIKE);
+    let nearest = nearest.map_or(String::new(), |known| format!("; {known} is nearest"));
+    format!("there is no option {name}{nearest}; `--with help` lists all")
 }
 
 /// Whether these arguments of the program ask for the list of options.
@@ -120,6 +126,8 @@ mod tests {
             let told = parse(wrong).unwrap_err();
             assert!(told.contains(&format!("; {nearest} is nearest")), "{told}");
         }
+        let told = parse("foo=1").unwrap_err();
+        assert_eq!(told, "there is no option foo; `--with help` lists all", "nothing is near");
         let hyphens = parse("record-cache-bytes=1MiB").unwrap();
         let mut options = Options::default();
         set(&mut options, &[hyphens]).unwrap();

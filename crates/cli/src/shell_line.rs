@@ -8,9 +8,9 @@ use clap::{Parser, Subcommand};
 use crate::args::{BoundArgs, CountArgs, DelArgs, MergeArgs, PartArgs, ScanArgs};
 use crate::expiry::{self, TtlOrNever};
 
-/// A line of a shell.
+/// Commands of the shell, one a line; words are quoted as for other shells.
 #[derive(Debug, Parser)]
-#[command(multicall = true, disable_help_flag = true, disable_version_flag = true)]
+#[command(multicall = true, disable_version_flag = true)]
 pub struct ShellLine {
     /// The command.
     #[command(subcommand)]
@@ -62,7 +62,7 @@ pub enum ShellCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Print the names of all keyspaces but the default one
+    /// Print the names of all keyspaces but the default one, and the options of each
     Keyspaces,
     /// Use a keyspace from now on, which is made if there is none; `default` is the first one
     Use {

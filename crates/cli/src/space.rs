@@ -97,8 +97,9 @@ pub fn compare(before: &Space, after: &Space) -> String {
         ("space amplification", ratio(before), ratio(after)),
         ("on disk", units::bytes(before.disk_bytes), units::bytes(after.disk_bytes)),
     ];
-    let lines = rows.map(|(name, then, now)| format!("  {name:20} {then:>12} {now:>12}"));
-    lines.join("\n")
+    let told = rows.into_iter().filter(|(_, then, now)| [then, now] != [UNTOLD; 2]);
+    let lines = told.map(|(name, then, now)| format!("  {name:20} {then:>12} {now:>12}"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn files(number: usize) -> String {
@@ -109,7 +110,10 @@ fn ratio(space: &Space) -> String {
     cost(space.space_amplification, space.data_bytes)
 }
 
+/// A cost that would not tell anything.
+pub const UNTOLD: &str = "-";
+
 /// A cost for each byte of `data`, in words. Below a MiB it would only tell what any store takes.
 pub fn cost(ratio: f64, data: u64) -> String {
-    if data < 1 << 20 { "-".to_owned() } else { format!("{ratio:.2}") }
+    if data < 1 << 20 { UNTOLD.to_owned() } else { format!("{ratio:.2}") }
 }

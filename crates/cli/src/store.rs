@@ -73,7 +73,6 @@ fn warned(db: Db, console: &Console) -> Result<Db> {
 
 /// Losses and repairs of an open, in words.
 pub fn losses(report: &RecoveryReport) -> Vec<String> {
-    let number = |number: u64| units::thousands(number as f64);
     let RecoveryReport { bytes_cut, operations_lost, window_lost, copies_healed, .. } = *report;
     let mut losses = Vec::new();
     if window_lost {
@@ -83,8 +82,8 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
     }
     if operations_lost > 0 {
         losses.push(format!(
-            "{} operations that were not synced were damaged in the log window, and are lost",
-            number(operations_lost)
+            "{} lost: not synced, and damaged in the log window",
+            units::counted(operations_lost, "operation")
         ));
     }
     if bytes_cut > 0 {

@@ -261,6 +261,27 @@ fn a_clock_that_jumps_ahead_for_a_moment_takes_nothing() {
     }
 }
 
+/// A clock that was an hour ahead at the open is right again: a lock of 30 s ends after 30 s.
+#[test]
+fn a_clock_that_steps_back_by_an_hour_ends_locks_in_time() {
+    for setup in Setup::designs() {
+        let (sim, right) = (Arc::new(Sim::new()), setup.clock.now());
+        setup.clock.set(right + 3600 * SECOND);
+        let db = session::open(sim.clone(), &setup).unwrap();
+        db.put_with_ttl("first", "v", SECOND).unwrap();
+        setup.clock.set(right);
+        db.put_with_ttl("lock", "holder", 30 * SECOND).unwrap();
+        assert_eq!(db.get_with_expiry("lock").unwrap().unwrap().1, Some(right + 30 * SECOND));
+        setup.clock.advance(29 * SECOND);
+        assert!(db.contains_key("lock").unwrap(), "{setup}");
+        setup.clock.advance(SECOND);
+        assert!(!db.contains_key("lock").unwrap(), "{setup}");
+        db.close().unwrap();
+        let db = session::open(sim, &setup).unwrap();
+        assert_eq!((db.get("lock").unwrap(), db.range(.."g").count()), (None, 1), "{setup}");
+    }
+}
+
 /// A clock that was set to a later time for good is believed after a while, and space comes back.
 #[test]
 fn a_clock_that_jumps_ahead_for_good_is_believed() {

@@ -10,14 +10,14 @@ use crate::{expiry, named};
 /// What to do with keyspaces.
 #[derive(Debug, Subcommand)]
 pub enum KeyspaceCommand {
-    /// Print the names of all keyspaces but the default one
+    /// Print the names of all keyspaces but the default one, and the options of each
     List,
     /// Create a keyspace, which must not exist
     Create {
         /// Its name, of 1 to 255 bytes
         name: String,
-        /// Length in bytes from which on its values leave the index [default: that of the database]
-        #[arg(long, value_name = "BYTES")]
+        /// Length from which on its values leave the index [default: that of the database]
+        #[arg(long, value_parser = named::size, value_name = "BYTES")]
         min_separated: Option<usize>,
         /// How long its values live that get no time of their own: 90s, 15m, 12h, 7days [default:
         /// for good]

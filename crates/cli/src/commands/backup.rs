@@ -36,10 +36,10 @@ impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "made backup {} of {}, of {} linked and {} ({}), in {:.2} s",
+            "made backup {} of {}, of {} and {} ({}), in {:.2} s",
             self.number,
             units::bytes(self.bytes),
-            units::thousands(self.linked as f64),
+            units::counted(self.linked, "linked file"),
             units::counted(self.copied, "copied file"),
             units::bytes(self.copied_bytes),
             self.seconds,

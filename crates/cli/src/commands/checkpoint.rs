@@ -26,9 +26,9 @@ impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "made {} of {} linked and {} ({})",
+            "made {} of {} and {} ({})",
             self.directory.display(),
-            units::thousands(self.linked as f64),
+            units::counted(self.linked, "linked file"),
             units::counted(self.copied, "copied file"),
             units::bytes(self.copied_bytes),
         )

@@ -58,7 +58,7 @@ pub(super) fn run(
         }
         let metrics = db.metrics();
         let done = units::thousands(metrics.collections as f64);
-        format!("{done} of up to {} files", before.value_files)
+        format!("{done} of up to {}", units::counted(before.value_files as u64, "file"))
     };
     let keyspace = store::find_keyspace(&db, within)?;
     watch::run(&db, &progress, describe, move |db| match ranged {

@@ -16,7 +16,7 @@ use crate::formats::{self, Input, Source};
 use crate::global::Global;
 use crate::interrupt;
 use crate::progress::{Progress, moved};
-use crate::space::cost;
+use crate::space::{UNTOLD, cost};
 use crate::store;
 
 /// Most notes of one kind; further ones are only counted.
@@ -37,11 +37,14 @@ impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "imported {}; {} written to disk, {} per byte",
+            "imported {}; {} written to disk",
             moved(self.items, self.bytes, self.seconds),
             units::bytes(self.written),
-            cost(self.write_amplification, self.bytes),
         )?;
+        let cost = cost(self.write_amplification, self.bytes);
+        if cost != UNTOLD {
+            write!(f, ", {cost} per byte")?;
+        }
         if self.skipped > 0 {
             write!(f, "\nskipped: {}", units::thousands(self.skipped as f64))?;
         }

@@ -1,20 +1,21 @@
 //! `keyspace`: lists, creates and drops keyspaces.
 
-use cleavedb::{Db, Error, ErrorKind, KeyspaceOptions, ValueCompression};
+use cleavedb::{Db, Error, ErrorKind, KeyspaceOptions};
 use serde::Serialize;
 
 use crate::args::{KeyspaceCommand, Within};
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
+use crate::keyspaces::StoredOptions;
 use crate::progress::Progress;
 use crate::{interrupt, store, watch};
 
 #[derive(Serialize)]
 struct Named<'a> {
     keyspace: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    compression: Option<&'a str>,
+    #[serde(flatten)]
+    options: StoredOptions,
 }
 
 pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console) -> Result<Exit> {
@@ -67,18 +68,13 @@ fn train(db: &Db, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, what).with("keyspace", name).into())
 }
 
-/// Prints the names of all but the default one.
+/// Prints the names of all but the default one, and their options.
 pub(super) fn list(db: &Db, console: &Console) -> Result<()> {
     for keyspace in db.keyspaces()? {
-        let name = keyspace.name();
+        let (name, options) = (keyspace.name(), StoredOptions::from(keyspace.stored_options()?));
         match console.json() {
-            true => {
-                let compression = keyspace.compression();
-                let compression =
-                    (compression != ValueCompression::None).then(|| compression.name());
-                console.json_line(&Named { keyspace: name, compression })?;
-            }
-            false => console.line(console.shown(name.as_bytes()))?,
+            true => console.json_line(&Named { keyspace: name, options })?,
+            false => console.line(format_args!("{}{options}", console.shown(name.as_bytes())))?,
         }
     }
     Ok(())

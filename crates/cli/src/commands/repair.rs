@@ -7,7 +7,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use cleavedb::{Db, Durability, ErrorKind, Options, Salvage, SalvageReport, Saved};
-use cleavedb_units as units;
+use cleavedb_units::{self as units, counted};
 use serde::Serialize;
 
 use crate::console::Console;
@@ -45,7 +45,6 @@ struct Repaired<'a> {
 
 impl fmt::Display for Repaired<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |number: u64| units::thousands(number as f64);
         for damage in self.damage.iter().take(SHOWN_MAX) {
             writeln!(f, "DAMAGE: {damage}")?;
         }
@@ -79,12 +78,12 @@ impl fmt::Display for Repaired<'_> {
         }
         write!(
             f,
-            "saved {} keys with {} of values; {} places are damaged, {} keys lost, {} uncertain",
-            number(self.keys),
+            "saved {} with {} of values; {}, {}, {}",
+            counted(self.keys, "key"),
             units::bytes(self.value_bytes),
-            number(self.damages),
-            number(self.lost_keys),
-            number(self.uncertain_keys),
+            counted(self.damages, "damaged place"),
+            counted(self.lost_keys, "lost key"),
+            counted(self.uncertain_keys, "uncertain key"),
         )
     }
 }
@@ -152,7 +151,11 @@ fn settle(salvage: &Salvage, db: &Db) -> Result<Vec<String>> {
     if let Some(least) = salvage.min_separated() {
         match db.store_min_separated(Some(least)) {
             Err(e) if e.kind() == ErrorKind::InvalidOptions => {
-                left_out.push(format!("the threshold of {least} bytes: {}", e.message()));
+                left_out.push(format!(
+                    "the threshold of {}: {}",
+                    units::bytes(least as u64),
+                    e.message()
+                ));
             }
             stored => stored?,
         }

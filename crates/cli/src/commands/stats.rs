@@ -175,9 +175,9 @@ impl Stats {
             let capacity = directory.capacity.map(units::bytes);
             writeln!(
                 f,
-                "  {}: {classes}; {} files, {}{}, {} free",
+                "  {}: {classes}; {}, {}{}, {} free",
                 directory.path,
-                units::thousands(directory.files as f64),
+                counted(directory.files as u64, "file"),
                 units::bytes(directory.bytes),
                 capacity.map_or(String::new(), |capacity| format!(" of {capacity}")),
                 units::bytes(directory.free),
@@ -241,13 +241,12 @@ impl Stats {
             return Ok(());
         }
         if self.groups > 0 {
-            let (plural, take) = if self.groups == 1 { ("", "takes") } else { ("s", "take") };
-            write!(f, "  {} group{plural}", units::thousands(self.groups as f64))?;
+            let take = if self.groups == 1 { "takes" } else { "take" };
+            write!(f, "  {}", counted(self.groups as u64, "group"))?;
             let records = self.group_records.iter();
             if let (Some(least), Some(most)) = (records.clone().min(), records.max()) {
-                let [least, most] = [least, most].map(|count| units::thousands(*count as f64));
-                let to = if least == most { String::new() } else { format!(" to {most}") };
-                write!(f, " of {least}{to} records")?;
+                let range = if least == most { String::new() } else { format!("{least} to ") };
+                write!(f, " of {range}{}", counted(*most, "record"))?;
             }
             if self.reserve_bytes > 0 {
                 let (used, of) = (self.reserve_used, self.reserve_bytes);
@@ -259,8 +258,8 @@ impl Stats {
                 )?;
             }
             if self.cold_log_bytes > 0 {
-                let (tags, bytes) = (units::thousands(self.tags as f64), self.cold_log_bytes);
-                write!(f, ", {tags} tags, {} in the cold log", units::bytes(bytes))?;
+                let (tags, bytes) = (counted(self.tags, "tag"), self.cold_log_bytes);
+                write!(f, ", {tags}, {} in the cold log", units::bytes(bytes))?;
             }
             writeln!(f)?;
         }
@@ -318,8 +317,9 @@ impl Stats {
             writeln!(f, "                {used} in use of the limit of {limit}")?;
         }
         if let Some(oldest) = self.oldest_change {
-            let (kept, files) = (units::bytes(self.retained_log_bytes), self.retained_log_files);
-            let of_log = format!("{kept} of log in {files} files");
+            let kept = units::bytes(self.retained_log_bytes);
+            let of_log =
+                format!("{kept} of log in {}", counted(self.retained_log_files as u64, "file"));
             writeln!(f, "                {of_log} kept for changes, from number {oldest} on")?;
         }
         if !self.all {
@@ -347,10 +347,10 @@ impl fmt::Display for Stats {
         match self.separated_from {
             Some(least @ 1..) => writeln!(
                 f,
-                "{}: preset {}, values of {} bytes and more leave the index",
+                "{}: preset {}, values of {} and more leave the index",
                 self.path,
                 self.preset,
-                units::thousands(least as f64)
+                counted(least as u64, "byte")
             )?,
             _ => writeln!(f, "{}: preset {}", self.path, self.preset)?,
         }
@@ -365,9 +365,9 @@ impl fmt::Display for Stats {
         if self.replayed_operations > 0 || self.bytes_cut > 0 {
             writeln!(
                 f,
-                "not closed in good order last time: {} operations replayed, {} behind the last \
-                 whole write cut",
-                units::thousands(self.replayed_operations as f64),
+                "not closed in good order last time: {} replayed, {} behind the last whole \
+                 write cut",
+                counted(self.replayed_operations, "operation"),
                 units::bytes(self.bytes_cut),
             )?;
         }

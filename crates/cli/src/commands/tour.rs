@@ -127,12 +127,13 @@ impl fmt::Display for Summary {
         }
         match self.differences {
             0 if self.problems.is_empty() => {
-                let files = units::thousands(self.files as f64);
-                write!(f, "\nevery one of {files} files came back byte for byte, each time")
+                let files = units::counted(self.files, "file");
+                write!(f, "\n{files} came back byte for byte, each time")
             }
             differences => {
-                let problems = self.problems.len();
-                write!(f, "\nFAILED: {differences} differences and {problems} problems, see above")
+                let problems = units::counted(self.problems.len() as u64, "problem");
+                let differences = units::counted(differences, "difference");
+                write!(f, "\nFAILED: {differences} and {problems}, see above")
             }
         }
     }
@@ -176,9 +177,9 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
     let options = scaled(store::options(global, store::usual(global, None))?, bytes);
     if !console.json() {
         console.line(format_args!(
-            "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",
+            "tour of {}: {}, {}; preset {}, log files of {} to suit the tree",
             args.dir.display(),
-            units::thousands(files as f64),
+            units::counted(files, "file"),
             units::bytes(bytes),
             options.preset,
             units::bytes(options.log_file_bytes),
@@ -433,7 +434,8 @@ impl Tour<'_> {
         let begin = Instant::now();
         let db = store::open(&self.path, self.options.clone())?;
         let mut step = Step::new("open").took(begin);
-        step.remark = format!("{} operations replayed", db.recovery_report().operations);
+        step.remark =
+            format!("{} replayed", units::counted(db.recovery_report().operations, "operation"));
         self.report(step)?;
         Ok(db)
     }

@@ -27,7 +27,8 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not a valid number"))
 }
 
-pub(super) fn size(text: &str) -> Result<usize, String> {
+/// A size in bytes.
+pub fn size(text: &str) -> Result<usize, String> {
     units::parse(text)?.try_into().map_err(|_| format!("\"{text}\" is too large"))
 }
 

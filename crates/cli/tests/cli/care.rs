@@ -1,8 +1,11 @@
 //! The commands that look after a database: stats, check, collect, compact, and presets.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
-use crate::common::Home;
+use crate::common::{Home, PATIENCE, Ran};
 
 /// A database in which every file but the youngest has values that are dead, and some that live.
 fn churned() -> Home {
@@ -68,7 +71,7 @@ fn collection_gives_space_back_and_loses_nothing() {
     // What was reserved for writes that did not come once counted.
     assert!(number(now, "disk_bytes") < number(then, "disk_bytes"), "{collected}");
     let text = home.run(&["collect"]).text();
-    assert!(text.contains("before") && text.contains("space amplification"), "{text}");
+    assert!(text.contains("before") && text.contains("on disk"), "{text}");
     assert_eq!(home.run(&["scan"]).ok(), before);
     home.run(&["check"]).ok();
 }
@@ -208,4 +211,29 @@ fn stats_are_printed_for_prometheus() {
     assert_eq!(figure("cleavedb_lifetime_writes"), "1");
     assert_eq!(figure("cleavedb_writes_total"), "0", "since this open");
     assert_eq!(home.run(&["--json", "stats", "--prometheus"]).code, Some(2));
+}
+
+/// With blocks longer than tables, and values that compress well, tables were packed into tables
+/// that were as short, for ever.
+#[test]
+fn compaction_of_short_compressed_tables_ends() {
+    let home = Home::new();
+    (1..=40).for_each(|n| home.file(format!("in/n{n}"), &[7; 3000]));
+    let with = |options: &[&'static str]| -> Vec<&'static str> {
+        options.iter().flat_map(|option| ["--with", option]).collect()
+    };
+    let tables = with(&["compression=zstd", "table_bytes=4KiB", "block_bytes=64KiB"]);
+    let small = [&tables[..], &with(&["level0_bytes=4KiB", "level1_bytes=4KiB"])].concat();
+    home.run(&[&tables[..], &["--preset", "lsm", "import", "--dir", "in"]].concat()).ok();
+    home.run(&[&small[..], &["put", "zz", "b"]].concat()).ok();
+    let (mut child, _) = home.start(&[&small[..], &["compact"]].concat());
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ran::new(child.wait_with_output().unwrap()).ok();
+    assert_eq!(home.run(&["count"]).text(), "41\n");
 }

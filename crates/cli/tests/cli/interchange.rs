@@ -124,7 +124,7 @@ fn an_import_that_stops_says_what_is_in() {
     let lines: String = (0..2500).map(line).collect();
     let cut = format!("{lines}{{\"key\":");
     let import = ["import", "--jsonl", "-"];
-    home.run_with(&import, cut.as_bytes()).fails(4, "; 2500 items are in and stay");
+    home.run_with(&import, cut.as_bytes()).fails(4, "; 2,500 items stored before it, and kept");
     assert_eq!(home.run(&["scan", "--keys-only"]).text().lines().count(), 2500);
 }
 

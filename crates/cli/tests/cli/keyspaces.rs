@@ -53,6 +53,7 @@ fn a_keyspace_is_compressed_as_it_was_created() {
         home.run(&["--json", "keyspace", "list"]).text(),
         "{\"keyspace\":\"orders\",\"compression\":\"zstd-dictionary\"}\n"
     );
+    assert_eq!(home.run(&["keyspace", "list"]).text(), "orders\t--compression zstd-dictionary\n");
     home.run(&["keyspace", "train", "orders"]).fails(2, "512 KiB of values");
     home.run(&["keyspace", "train", "order"]).fails(4, "no keyspace of that name");
     let order = |n: u32| format!("{n} {:x} customer {} pays later. ", n * 7919, n % 97).repeat(20);

@@ -25,4 +25,5 @@ mod manners;
 mod merges;
 mod tour;
 mod volumes;
+mod words;
 mod door;

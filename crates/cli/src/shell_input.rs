@@ -47,7 +47,13 @@ impl ShellInput {
         line.clear();
         let read = match self {
             Self::Terminal(terminal) => terminal.next(line),
-            Self::Pipe(pipe) => pipe.read_until(b'\n', line).map(|read| read > 0),
+            Self::Pipe(pipe) => pipe.read_until(b'\n', line).map(|read| {
+                // As other systems end lines: a value with it is quoted.
+                if line.ends_with(b"\r\n") {
+                    line.truncate(line.len() - 2);
+                }
+                read > 0
+            }),
         };
         read.map_err(Failure::file("read", Path::new("-"))).map_err(interrupt::explain)
     }

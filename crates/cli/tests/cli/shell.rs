@@ -57,6 +57,15 @@ fn a_shell_has_the_commands_that_need_an_open_database() {
     home.run_with(&["shell"], b"expire gone never\n").fails(1, "line 1: there is no such key");
 }
 
+/// A carriage return became a part of the value.
+#[test]
+fn lines_may_end_as_on_other_systems() {
+    let home = filled();
+    home.run_with(&["shell"], b"put x 1\r\n\r\nput y '1\r'\r\nput z 1\r").ok();
+    let out = home.run(&["scan", "--from", "x"]).text();
+    assert_eq!(out, "x\t1\ny\t1\\r\nz\t1\\r\n");
+}
+
 #[test]
 fn a_line_that_fails_is_named() {
     let home = filled();

@@ -227,6 +227,8 @@ pub enum Bug {
     TombstoneForgottenEarly,
     /// A hash group takes a record for alive whose range tombstone is forgotten.
     ForgottenRecordRevived,
+    /// A search begins at the first key of an earlier one, in front of which a key was written.
+    FrontOverlooksWrites,
     /// The id of a keyspace is given out again while something of the dropped one is left.
     KeyspaceIdReused,
     /// A checkpoint copies the log without what only the window has.

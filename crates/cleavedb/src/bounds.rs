@@ -159,7 +159,7 @@ pub(crate) fn successor(mut key: Vec<u8>) -> Vec<u8> {
 }
 
 /// A key above all tree keys of a keyspace.
-fn end_of(keyspace: KeyspaceId) -> Vec<u8> {
+pub(crate) fn end_of(keyspace: KeyspaceId) -> Vec<u8> {
     match keyspace.0.checked_add(1) {
         Some(next) => next.to_be_bytes().to_vec(),
         // The last keyspace ends above every possible key.

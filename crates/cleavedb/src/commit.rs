@@ -8,10 +8,11 @@
 //! window and insert them into the MemTable in parallel, and the commits become visible in commit
 //! order. A write returns once it is visible and as durable as requested.
 
+mod noted;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cleavedb_base::key::KeptKey;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,7 @@ use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
-use crate::encoded_op::EncodedOp;
+use crate::fronts::Fronts;
 use crate::gate;
 use crate::ops::Ops;
 use crate::options::Durability;
@@ -85,6 +86,8 @@ pub(crate) struct Commit {
     durable: AtomicU64,
     /// What open transactions compare with what they have read.
     pub(crate) recent_writes: RecentWrites,
+    /// Where the first keys of queues are.
+    pub(crate) fronts: Fronts,
     /// Files of blobs that are being committed: no entry names them yet. A leaf lock.
     pub(crate) new_blobs: Mutex<BTreeSet<FileNumber>>,
     poison: Arc<Poison>,
@@ -114,6 +117,7 @@ impl Commit {
             // Recovery synced the operations that it replayed.
             durable: AtomicU64::new(next_seq - 1),
             recent_writes,
+            fronts: Fronts::default(),
             new_blobs: Mutex::default(),
             poison: poison.clone(),
         }
@@ -202,41 +206,6 @@ impl Commit {
         self.make_durable(durability, reserved.end)
     }
 
-    /// Notes the keys of a commit for open transactions, under the append lock.
-    #[inline]
-    fn note(&self, first_seq: SeqNo, ops: Ops<'_>) {
-        let written = |op: &EncodedOp<'_>| match op.range {
-            Some((begin, end)) => Written::Range(begin.into(), end.into()),
-            None => Written::Key(KeptKey::from_slice(op.encoded_key.as_bytes())),
-        };
-        self.recent_writes.note(first_seq, |noted| {
-            // The closure has no failure to hand on.
-            let _ = ops.each(|op| {
-                noted(written(op));
-                Ok(())
-            });
-        });
-    }
-
-    /// Has every commit that is not visible yet noted for a transaction. Returns the sequence
-    /// number up to which everything is visible.
-    pub(crate) fn watch(&self) -> SeqNo {
-        // Mostly another transaction has had commits noted for some time. Then this one waits
-        // neither for commits under way nor for the lock of those that begin.
-        let visible = self.visible();
-        if self.recent_writes.watch_too(visible) {
-            return visible;
-        }
-        let append = self.append.lock();
-        let (seq, ticket) = (append.last_seq(), append.next_ticket.checked_sub(1));
-        self.recent_writes.watch(seq);
-        drop(append);
-        if let Some(ticket) = ticket {
-            self.publisher.wait(ticket);
-        }
-        seq
-    }
-
     /// Waits until every commit so far is visible, for the holder of the append lock.
     pub(crate) fn settle(&self, append: &Append) {
         if let Some(ticket) = append.next_ticket.checked_sub(1) {
@@ -248,6 +217,7 @@ impl Commit {
     /// and an edit that is durable names them. Every commit so far is visible.
     pub(crate) fn publish_load(&self, append: &mut Append, seq: SeqNo, written: Written) {
         self.recent_writes.note(seq, |noted| noted(written));
+        self.fronts.forget();
         self.publisher.admit(append.next_ticket);
         append.next_seq = seq;
         let (_, ticket) = append.number(1);

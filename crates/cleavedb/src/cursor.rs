@@ -120,8 +120,7 @@ impl Cursor {
         snapshot: Option<Arc<HeldSnapshot>>,
         refused: Option<Error>,
     ) -> Self {
-        // The snapshot first, then the read state: later changes of the read state may drop
-        // versions, but this one has all versions of the snapshot.
+        // The snapshot before the read state, which has all of its versions then.
         let visible = || engine.commit.visible();
         let now = || Arc::new(engine.snapshots.take(HeldBy::Cursor, visible, &engine.time));
         let held = snapshot.or_else(|| refused.is_none().then(now));
@@ -326,8 +325,7 @@ impl Cursor {
         self.row.clear();
     }
 
-    /// Moves to the entry that `search` finds, the first one from the tree key `from` on in
-    /// direction `toward`.
+    /// Moves to what `search` finds: the first entry from the tree key `from` on in a direction.
     fn sought(
         &mut self,
         toward: Direction,
@@ -426,9 +424,11 @@ impl Cursor {
 
     /// The place in the row of the first key of the range in direction `to`.
     fn end_facing(&mut self, to: Direction) -> Result<Option<usize>> {
+        let (moment, bounds) = (&self.moment, &self.bounds);
+        let iter = self.iter.get_or_insert_with(|| moment.open(bounds));
         match to {
-            Direction::Forward => self.opened().seek_first(),
-            Direction::Backward => self.opened().seek_last(),
+            Direction::Forward => moment.seek_first(iter, bounds),
+            Direction::Backward => iter.seek_last(),
         }?;
         self.edge = to;
         Ok(self.push(to).then_some(0))

@@ -57,6 +57,7 @@ mod own_writes;
 mod recent_writes;
 mod encoded_op;
 mod ops;
+mod fronts;
 mod commit;
 mod survivors;
 mod dead;

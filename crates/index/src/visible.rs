@@ -44,6 +44,8 @@ pub struct VisibleIter {
     value: Vec<u8>,
     /// Entries that were skipped since the last call of [`VisibleIter::take_dead`].
     dead: u64,
+    /// Whether it has skipped a value that may have expired.
+    met_expired: bool,
 }
 
 impl VisibleIter {
@@ -68,6 +70,7 @@ impl VisibleIter {
             kind: EntryKind::Delete,
             value: Vec::new(),
             dead: 0,
+            met_expired: false,
         }
     }
 
@@ -101,6 +104,18 @@ impl VisibleIter {
     #[inline]
     pub fn take_dead(&mut self) -> u64 {
         std::mem::take(&mut self.dead)
+    }
+
+    /// The number of these entries.
+    #[inline]
+    pub fn dead(&self) -> u64 {
+        self.dead
+    }
+
+    /// Whether it has skipped a value forwards that has an expiry: at another time it may be there.
+    #[inline]
+    pub fn has_met_expired(&self) -> bool {
+        self.met_expired
     }
 
     /// Whether the iterator is on a key.
@@ -278,6 +293,7 @@ impl VisibleIter {
                 self.state = State::Forward;
                 break;
             }
+            self.met_expired |= self.kind.expires();
             self.skip_key()?;
         }
         Ok(())

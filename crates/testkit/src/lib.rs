@@ -33,6 +33,7 @@ pub mod backups;
 pub mod transactions;
 pub mod keyspaces;
 pub mod endless;
+pub mod fronts;
 pub mod hot;
 pub mod hot_damage;
 pub mod drawn;

@@ -12,6 +12,7 @@ use cleavedb_values::Chunk;
 
 use crate::bounds::Bounds;
 use crate::engine::Engine;
+use crate::fronts::DEAD_MIN;
 use crate::outside_ranges::OutsideRanges;
 use crate::pending_writes::PendingWrites;
 use crate::read::{self, Heats};
@@ -31,9 +32,13 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// An iterator over the entries within `bounds`.
+    /// An iterator over the entries within `bounds`, from the front of the keyspace on if that is
+    /// known. A transaction's own writes may lie in front.
     pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
         let Bounds { lower, upper, .. } = bounds;
+        let fronts = Some(&self.engine.commit.fronts).filter(|_| self.pending.is_none());
+        let front = fronts.and_then(|fronts| fronts.begin(bounds, self.at.seq));
+        let lower = front.as_ref().unwrap_or(lower);
         let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
         for slot in &self.state.memtables {
             sources.extend(slot.table.iters());
@@ -56,6 +61,23 @@ impl Moment {
             true => iter,
             false => iter.with_range_tombstones(self.state.tombstones.fragments(self.at.seq)),
         }
+    }
+
+    /// Moves an iterator that was opened for `bounds` to its first key, from which the front of the
+    /// keyspace is learnt.
+    pub(super) fn seek_first(&self, iter: &mut VisibleIter, bounds: &Bounds) -> Result<()> {
+        iter.seek_first()?;
+        // A value that has expired may be there at another time.
+        if self.pending.is_none() && !iter.has_met_expired() {
+            let (commit, first) = (&self.engine.commit, iter.valid().then(|| iter.key()));
+            let is_watched = commit.fronts.found(bounds, first, self.at.seq);
+            // Where a reader follows, what becomes visible is not noted.
+            let begins = !is_watched && iter.dead() >= DEAD_MIN;
+            if begins && self.engine.gate.check_writable().is_ok() {
+                commit.watch_front(bounds.keyspace);
+            }
+        }
+        Ok(())
     }
 
     /// The value of a version, if the record cache has it. A cursor neither fills the cache nor

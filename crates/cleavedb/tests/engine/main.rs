@@ -22,6 +22,7 @@ mod expiry;
 mod extremes;
 mod fault;
 mod filter;
+mod fronts;
 mod full_disk;
 mod groups;
 mod keys;

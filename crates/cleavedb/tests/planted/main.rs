@@ -39,6 +39,7 @@ use cleavedb_testkit::follow::{
     kept_from_some_day_on,
 };
 use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
+use cleavedb_testkit::fronts::first_keys_are_found;
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::held_collections::{End, a_collection_beside};
 use cleavedb_testkit::hot::{long_hot_values, matrix, promotions_follow_reads};
@@ -439,6 +440,11 @@ fn model_with_filter(seed: u64) -> Result<(), String> {
     model_of_ops(&[setup], &Generator::new(seed, Profile::model()).take(150))
 }
 
+/// Queues beside writes in front of them, as in `fronts.rs`.
+fn first_keys(seed: u64) -> Result<(), String> {
+    first_keys_are_found(&design(seed), seed)
+}
+
 fn compressed_keyspaces(seed: u64) -> Result<(), String> {
     let setups = compressed::setups();
     compressed::dictionaries_stay(&setups[seed as usize % setups.len()], seed)
@@ -705,6 +711,7 @@ caught! {
     groups_divided_under_a_load: DividedUnderLoad by model_with_loads;
     a_load_without_names: LoadUnsynced by crash_with_loads;
     a_load_that_does_not_wait_for_its_files: LoadNotAwaited by loads_wait_for_files;
+    a_search_that_begins_behind_a_write: FrontOverlooksWrites by first_keys;
     an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
     an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
     a_filtered_value_whose_entry_stays: FilteredEntryForgotten by model_with_filter;

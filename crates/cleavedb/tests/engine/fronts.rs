@@ -1,0 +1,70 @@
+//! Searches for the first key of a queue, which begin where the last one ended.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use cleavedb::{Db, ErrorKind};
+use cleavedb_storage_sim::Sim;
+use cleavedb_testkit::Setup;
+use cleavedb_testkit::fronts::first_keys_are_found;
+
+#[test]
+fn the_first_key_is_found_whatever_was_written_in_front_of_it() {
+    for setup in Setup::designs() {
+        (0..6).for_each(|seed| first_keys_are_found(&setup, seed).unwrap());
+    }
+}
+
+/// A search for the first key stepped over 750 to 1,600 keys that had been taken before.
+#[test]
+fn pops_step_over_no_key_that_was_taken_before() {
+    for setup in Setup::designs() {
+        let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
+        let key = |i: u32| i.to_be_bytes();
+        (0..3000).for_each(|i| db.put(key(i), "item").unwrap());
+        for i in 0..2000 {
+            assert_eq!(db.pop_first().unwrap().unwrap().key, key(i)[..]);
+        }
+        let dead = db.metrics().dead_read;
+        assert!(dead < 3 * 2000, "{setup}: {dead}");
+    }
+}
+
+/// Producers put keys in front of and behind those that consumers take; each is taken once.
+#[test]
+fn what_is_put_beside_pops_is_taken_once() {
+    const EACH: usize = 300;
+    let db = Db::open_in(Arc::new(Sim::new()), Setup::designs()[1].options.clone(), 7).unwrap();
+    let (left, taken) = (AtomicUsize::new(3 * EACH), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for producer in 0..3 {
+            let db = &db;
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    // In order, in the opposite order, and in turns.
+                    let at = [i, EACH - i, i ^ 1][producer];
+                    db.put(format!("{at:04} {producer} {i:04}"), "item").unwrap();
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while left.load(Relaxed) > 0 {
+                    match db.pop_first() {
+                        Ok(Some(item)) => {
+                            left.fetch_sub(1, Relaxed);
+                            taken.lock().unwrap().push(item.key);
+                        }
+                        Ok(None) => thread::yield_now(),
+                        Err(e) => assert_eq!(e.kind(), ErrorKind::Conflict, "{e}"),
+                    }
+                }
+            });
+        }
+    });
+    let mut taken = taken.into_inner().unwrap();
+    taken.sort();
+    taken.dedup();
+    assert_eq!((taken.len(), db.range(..).count()), (3 * EACH, 0));
+}

@@ -82,12 +82,14 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
 }
 
 /// Whether the directory of the database differs from that of its last session; then its files get
-/// numbers that the original will not use, so that no file of one is taken for the other's.
+/// numbers that the original will not use, so that no file of one is taken for the other's, and it
+/// makes a reserve of its own.
 fn notice_copy(engine: &Engine, manifest: &mut Manifest) -> bool {
     let is_copy = is_copy(&*engine.storage, manifest.live());
     if is_copy {
         // From the numbers on the disk: a repeated attempt gets the same number.
         manifest.become_a_copy(number_of_copy(manifest.live().next_file, engine.salt));
+        engine.full.reserve.give_up();
     }
     is_copy
 }

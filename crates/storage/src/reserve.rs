@@ -154,6 +154,15 @@ impl Reserve {
         wanted.len.saturating_sub(wanted.left_by(Borrower::Deletes))
     }
 
+    /// Gives all of it up. In a copy its blocks may be those of the original, and free nothing.
+    pub fn give_up(&self) {
+        let mut kept = self.kept.lock();
+        if let Ok(file) = kept.open(&*self.storage) {
+            // What cannot be given up now is kept, and may be lent all the same.
+            let _ = kept.cut(&*file, 0);
+        }
+    }
+
     /// Extends it to the wanted length, as far as the disk has room. Where space cannot be reserved
     /// it stays empty; where the file cannot be opened now it stays as it is.
     pub fn keep(&self, wanted: Wanted) {

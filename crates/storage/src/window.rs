@@ -57,7 +57,10 @@ impl Window {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let file = storage.open(&name, Mode::CreateNew, Access::Random)?;
+        let file = match storage.open(&name, Mode::CreateNew, Access::Random) {
+            Err(e) if is_full(&e) => return Self::in_the_process(len, capacity),
+            created => created?,
+        };
         let made = file.map(HEADER_LEN + capacity).and_then(|mapping| {
             let Some(Mapping { memory, observer }) = mapping else { return Ok(None) };
             file.extend_mapped((HEADER_LEN + len) as u64)?;

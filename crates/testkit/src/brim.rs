@@ -250,6 +250,42 @@ pub fn freed_where_others_fill_the_disk(
     }
 }
 
+/// Room for the reserve of a copy, in bytes.
+const ROOM_OF_COPY: u64 = 2 << 20;
+
+/// Copies a store by reflinks to a disk that has room, or none at first, until the first write, and
+/// deletes half of the copy. Fails if a delete is refused for another reason than space before
+/// that, or at all behind it.
+pub fn deleted_in_a_reflink_copy(setup: &Setup, full_at_first: bool) -> Checked<()> {
+    let mut setup = setup.clone();
+    set_segments(&mut setup.options, 64 << 10, 16 << 10);
+    let original = Sim::new();
+    original.stop_recording();
+    original.set_capacity(CAPACITY);
+    let db = open(&original, &setup.options)?;
+    let count = fill(&db, 0)?;
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    let sim = Sim::from_image(original.image());
+    sim.stop_recording();
+    sim.set_directory_id(2);
+    sim.share();
+    sim.set_capacity(0);
+    let db = open(&sim, &setup.options)?;
+    if full_at_first {
+        db.delete(key(0)).or_else(unless_full).map_err(|e| format!("without a byte: {e}"))?;
+    }
+    let mut capacity = ROOM_OF_COPY;
+    sim.set_capacity(capacity);
+    db.put(b"more", [7; 100]).map_err(|e| format!("put: {e}"))?;
+    take_the_rest(&sim, &mut capacity)?;
+    for i in (0..count).filter(|i| i % 8 < 4) {
+        db.delete(key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
+    }
+    check(&db, count, |i| i % 8 >= 4)?;
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    check(&open(&sim, &setup.options)?, count, |i| i % 8 >= 4)
+}
+
 fn unless_full(error: Error) -> Result<(), Error> {
     if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
 }

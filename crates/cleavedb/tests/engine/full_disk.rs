@@ -7,8 +7,8 @@ use std::time::Duration;
 use cleavedb::Preset;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::brim::{
-    a_full_disk_is_asked_seldom, closed_when_full, freed_where_others_fill_the_disk,
-    freed_without_a_free_byte, refused_when_full,
+    a_full_disk_is_asked_seldom, closed_when_full, deleted_in_a_reflink_copy,
+    freed_where_others_fill_the_disk, freed_without_a_free_byte, refused_when_full,
 };
 
 fn all_designs(killed: bool, ranges: bool) {
@@ -31,6 +31,17 @@ fn a_killed_store_without_a_free_byte_gives_back_what_is_deleted() {
 #[test]
 fn a_store_without_a_free_byte_gives_back_deleted_ranges() {
     all_designs(false, true);
+}
+
+/// The reserve of the copy had the blocks of the original: it was cut, and nothing became free.
+#[test]
+fn a_reflink_copy_makes_a_reserve_of_its_own_and_deletes_from_it() {
+    for setup in Setup::designs() {
+        for full_at_first in [false, true] {
+            deleted_in_a_reflink_copy(&setup, full_at_first)
+                .unwrap_or_else(|e| panic!("{setup}, full at first: {full_at_first}: {e}"));
+        }
+    }
 }
 
 /// A write began a MemTable and a log file, and was then refused: the close dropped the log file

@@ -113,6 +113,12 @@ impl Sim {
         self.state.lock().capacity = bytes;
     }
 
+    /// Makes all files clones of files of another directory (`cp --reflink`): their blocks, which
+    /// must not be rewritten, are taken from that one and are not freed with them.
+    pub fn share(&self) {
+        self.state.lock().share();
+    }
+
     /// Number of reservations so far for which the disk had no room.
     pub fn refused_reservations(&self) -> u64 {
         self.state.lock().refused

@@ -21,6 +21,9 @@ pub(super) struct Inode {
     synced_len: usize,
     /// Length that space is reserved for.
     allocated: u64,
+    /// Bytes of its space that another file has as well: they are not taken from this disk, and
+    /// not given back to it.
+    shared: u64,
     /// Numbers of the blocks that were given back.
     holes: BTreeSet<u64>,
     /// Open handles; a file without a name lives until the last is closed.
@@ -37,6 +40,11 @@ impl Inode {
         // The last hole may be cut.
         let beyond = self.holes.last().map_or(0, |last| ((last + 1) * block).saturating_sub(end));
         end - (self.holes.len() as u64 * block - beyond)
+    }
+
+    /// Space that is not shared with another file.
+    fn own_space(&self) -> u64 {
+        self.space().saturating_sub(self.shared)
     }
 }
 
@@ -114,6 +122,11 @@ impl State {
             history.push(event);
             self.times.push(self.clock.fetch_add(1, Ordering::Relaxed));
         }
+    }
+
+    /// Makes all files clones of others.
+    pub(super) fn share(&mut self) {
+        self.files.values_mut().for_each(|inode| inode.shared = inode.space());
     }
 
     /// The file called `name`.
@@ -210,7 +223,7 @@ impl State {
 
     /// Bytes that files may still grow by.
     pub(super) fn free_space(&self) -> u64 {
-        let used = self.files.values().map(Inode::space).sum();
+        let used = self.files.values().map(Inode::own_space).sum();
         self.capacity.saturating_sub(used)
     }
 
@@ -265,6 +278,7 @@ impl State {
             // one.
             let inode = self.inode_mut(file);
             inode.allocated = inode.allocated.min(len);
+            inode.shared = inode.shared.min(len);
         }
         if new_len == old_len {
             return Ok(());
@@ -299,9 +313,11 @@ impl State {
     pub(super) fn punch(&mut self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let inode = self.inode_mut(file);
+        let before = inode.space();
         inode.content.punch(start, usize::try_from(len).map_err(|_| Errno::FBIG)?);
         let end = offset.saturating_add(len).min(inode.content.len() as u64);
         inode.holes.extend(offset.div_ceil(BLOCK as u64)..end / BLOCK as u64);
+        inode.shared = inode.shared.saturating_sub(before - inode.space());
         self.record(Event::Punch { file, offset, len });
         Ok(())
     }

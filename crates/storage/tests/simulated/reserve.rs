@@ -7,6 +7,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_storage::api::{is_full, write_all_at};
 use cleavedb_storage::{
     Access, Borrower, FileKind, Mode, Name, RemoveMode, Reserve, Reserving, Storage, Wanted,
+    Window, WindowIdentity,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op, Rule};
@@ -132,4 +133,14 @@ fn what_an_earlier_process_left_is_lent_and_what_is_too_long_is_cut() {
     assert!(reserve.is_short());
     reserve.keep(wanted(KIB, KIB));
     assert!(!reserve.is_short() && reserve.len() == KIB);
+}
+
+/// A directory without room for a name failed with the file; only its blocks were done without.
+#[test]
+fn a_full_disk_without_room_for_the_name_of_a_window_has_it_in_memory() {
+    let storage = Faulty::over(&Sim::new());
+    storage.fail_matching(Rule::both(Op::Create, FileKind::Window), Fault::NoSpace);
+    let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
+    let window = Window::create(&storage, identity, 0, (4 * KIB as usize, 4 * KIB as usize));
+    assert!(!window.unwrap().survives());
 }

@@ -217,9 +217,9 @@ pub struct Options {
     /// for later opens that set no other. Default: the stored one; for a new database none, which
     /// costs nothing.
     pub change_retention_bytes: Option<u64>,
-    /// Open a database whose log window is missing, damaged or foreign after its process has died:
-    /// the last unsynced writes are lost. Default: false; such an open fails with
-    /// [`crate::ErrorKind::Corruption`], so that the file can be restored.
+    /// Open a database whose log window is missing, damaged or foreign after its process has died,
+    /// or its disk was detached: the last unsynced writes are lost. Default: false; such an open
+    /// fails with [`crate::ErrorKind::Corruption`], so that the file can be restored.
     pub accept_lost_window: bool,
     /// How long values that have expired may take space, if background work is not behind: their
     /// entries leave the index when half of a table has expired, when reads have stepped over as

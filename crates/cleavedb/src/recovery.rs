@@ -110,13 +110,8 @@ pub(crate) fn recover(
     let loaded = stored.map(|stored| stored.load(&tables)).transpose()?;
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
-    let Left { window, is_lost } = match live.session {
-        Some(session) => left_by(&**storage, options, database_id, session)?,
-        None => Left::default(),
-    };
-    let mut replay = Replay::new(&**storage, options, database_id, live, window.as_ref());
-    replay.run()?;
-    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish(is_lost)?;
+    let replayed = replay_log(&**storage, options, database_id, live)?;
+    let Replayed { memtable, edits, position, next_seq, mut report } = replayed;
     let manifest = match (current, loaded) {
         (Some(current), Some(loaded))
             if loaded.live.session.is_none()
@@ -160,6 +155,50 @@ pub(crate) fn recover(
         next_seq,
         report,
     })
+}
+
+/// Replays the log of the last session, and completes its files.
+fn replay_log(
+    storage: &dyn Storage,
+    options: &Options,
+    database_id: u64,
+    live: &LiveFiles,
+) -> Result<Replayed> {
+    let Left { window, is_lost } = match live.session {
+        Some(session) => left_by(storage, options, database_id, session)?,
+        None => Left::default(),
+    };
+    let ending_files = window.as_ref().and_then(LeftWindow::ending_files);
+    let replay = |window| {
+        let mut replay = Replay::new(storage, options, database_id, live, window);
+        replay.run(is_lost).map(|()| replay)
+    };
+    let other = || Some(replay(Some(ending_files.as_ref()?)));
+    let replayed = the_longer(replay(window.as_ref()), other)?.finish()?;
+    let RecoveryReport { operations_lost, bytes_cut, window_lost, .. } = replayed.report;
+    if operations_lost > 0 || window_lost {
+        tracing::warn!(operations_lost, bytes_cut, window_lost, "writes not synced are lost");
+    }
+    Ok(replayed)
+}
+
+/// Of two replays the one that counts. For the first one log files end where their lengths say:
+/// what was synced is there, whether or not the disk lost the rest, with the machine or without it.
+/// If it does not come to what was visible, bytes behind the end of a file may hide what the window
+/// has: the `other` one, for which files end where the window was drained to, may reach further.
+fn the_longer<'a>(
+    replay: Result<Replay<'a>>,
+    other: impl FnOnce() -> Option<Result<Replay<'a>>>,
+) -> Result<Replay<'a>> {
+    let is_short = match &replay {
+        Ok(replay) => replay.report.operations_lost > 0,
+        Err(e) => e.kind() == ErrorKind::Corruption,
+    };
+    let Some(Ok(other)) = is_short.then(other).flatten() else { return replay };
+    match replay {
+        Ok(replay) if replay.position >= other.position => Ok(replay),
+        _ => Ok(other),
+    }
 }
 
 /// What a new database keeps of its options.
@@ -214,7 +253,9 @@ fn left_by(
     let what = match found {
         FoundWindow::Ours(window) => return Ok(Left { window: Some(window), is_lost: false }),
         // Its first page did not reach the disk before the machine stopped.
-        FoundWindow::Blank if !same_boot => return Ok(Left::default()),
+        FoundWindow::Unwritten | FoundWindow::Blank if !same_boot => return Ok(Left::default()),
+        // Nor before the disk went away from a machine that runs on. What was synced is in the log.
+        FoundWindow::Unwritten => return Ok(Left { window: None, is_lost: true }),
         _ if options.accept_lost_window => return Ok(Left { window: None, is_lost: true }),
         FoundWindow::Missing => "the file `window`, which holds the end of the log, is missing",
         FoundWindow::Blank => "the file `window`, which holds the end of the log, is damaged",
@@ -223,9 +264,10 @@ fn left_by(
         }
     };
     let message = format!(
-        "{what}; put it back from where the directory was copied, or open the database once with \
-         accept_lost_window (--accept-lost-window), which gives up the last writes that were not \
-         synced"
+        "{what}; put it back from where the directory was copied. If the disk was detached, its \
+         file system shut down, or this is a snapshot of it, the file never reached it: then open \
+         the database once with accept_lost_window (--accept-lost-window), which gives up the last \
+         writes that were not synced"
     );
     Err(Error::corruption(message).with("file", "window").with("window", number))
 }

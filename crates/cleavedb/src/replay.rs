@@ -33,11 +33,13 @@ pub struct RecoveryReport {
     pub bytes_cut: u64,
     /// Files of unfinished jobs that were removed.
     pub orphans_removed: u64,
-    /// Operations that were acknowledged, survived the death of the process in the log window, and
-    /// were damaged there since: they are lost, earlier ones are intact.
+    /// Operations that were acknowledged, not synced, and are lost, while earlier ones are intact:
+    /// they were damaged in the log window since, or never reached a disk that lost power without
+    /// the machine. Of those, at least this number, as far as the window tells.
     pub operations_lost: u64,
     /// Whether the log window was missing, damaged or foreign, and the open went on without it
-    /// ([`Options::accept_lost_window`]): the number of writes lost with it is unknown.
+    /// ([`Options::accept_lost_window`]), or nothing of it ever reached a disk that lost power
+    /// without the machine: the number of writes that were not synced and are lost is unknown.
     pub window_lost: bool,
     /// Damaged copies of edits in the manifest: each edit is stored twice, and the other copy was
     /// used. The next manifest has both again.
@@ -58,12 +60,14 @@ pub(crate) struct Replay<'a> {
     slot: Option<MemSlot>,
     edits: Vec<ValueFileEdit>,
     /// Log position behind the last valid record so far.
-    position: u64,
+    pub(crate) position: u64,
     /// Where the next file may begin: behind `position` if an empty file, which is removed, lies
     /// between.
     reached: u64,
     max_seq: SeqNo,
-    report: RecoveryReport,
+    /// What is to be completed once it is decided that this replay counts.
+    ends: Vec<LogEnd>,
+    pub(crate) report: RecoveryReport,
 }
 
 /// The result of replay.
@@ -89,7 +93,18 @@ enum End {
     Torn,
 }
 
+/// The end of a log file of which the window may hold a part.
+struct LogEnd {
+    log: LogFile,
+    base: u64,
+    /// Offset from which on it was replayed.
+    start: u64,
+    /// Offset behind its last whole batch.
+    end: u64,
+}
+
 /// A log file as replay opens it.
+#[derive(Clone)]
 struct LogFile {
     number: FileNumber,
     identity: FileIdentity,
@@ -118,12 +133,34 @@ impl<'a> Replay<'a> {
             position: live.head.map_or(0, |head| head.position),
             reached: live.head.map_or(0, |head| head.position),
             max_seq: 0,
+            ends: Vec::new(),
             report: RecoveryReport::default(),
         }
     }
 
-    /// Replays every log file from the head on.
-    pub(crate) fn run(&mut self) -> Result<()> {
+    /// Replays every log file from the head on, and writes nothing; `window_lost` says that the
+    /// window of the last session is gone. Fails if operations are gone that had been durable.
+    pub(crate) fn run(&mut self, window_lost: bool) -> Result<()> {
+        self.replay_logs()?;
+        self.report.window_lost = window_lost;
+        if let (Some(session), Some(window)) = (self.live.session, self.window) {
+            let known = self.max_seq.max(self.live.flushed).max(session.last_seq);
+            if window.mark(Watermark::Durable).is_some_and(|durable| durable > known) {
+                return Err(lost(self.position));
+            }
+            let visible = window.mark(Watermark::Visible);
+            // What a sector held that was never written is no number that was given out.
+            let visible = visible.filter(|visible| *visible < self.live.seq_limit);
+            self.report.operations_lost = visible.unwrap_or_default().saturating_sub(known);
+        }
+        if self.live.session.is_none() {
+            // A close left them in the log on purpose.
+            self.report.operations = 0;
+        }
+        Ok(())
+    }
+
+    fn replay_logs(&mut self) -> Result<()> {
         let live = self.live;
         let head = live.head_file();
         let logs = live.value_files.logs().filter(|(number, _)| *number >= head);
@@ -256,9 +293,7 @@ impl<'a> Replay<'a> {
         if from_the_start && self.report.operations == before {
             return Ok(End::Empty(base + end));
         }
-        // A later reader of this file from its start needs its header.
-        let needed = if from_the_start { 0 } else { start };
-        self.keep_window_tail(&mut reader, log, needed, end)?;
+        self.ends.push(LogEnd { log: log.clone(), base, start, end });
         self.edits.push(ValueFileEdit::Seal(log.number, base, end));
         Ok(End::Whole(base + end))
     }
@@ -292,16 +327,13 @@ impl<'a> Replay<'a> {
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 
-    /// Appends to the log file the part between `needed` and `end` that only the window holds, and
-    /// makes it durable. Below `needed` the file may have a hole, since a flush released that part.
-    fn keep_window_tail(
-        &self,
-        reader: &mut LogReader<'_>,
-        log: &LogFile,
-        needed: u64,
-        end: u64,
-    ) -> Result<()> {
-        let from = reader.file_len().max(needed);
+    /// Appends to a log file the part that only the window holds, and makes it durable.
+    fn keep_window_tail(&self, LogEnd { log, base, start, end }: &LogEnd) -> Result<()> {
+        let mut reader = self.reader(log, true, *base, *start)?;
+        // A later reader of the file from its start needs its header. Else the file may have a hole
+        // below, since a flush released that part.
+        let needed = if *start <= FileHeader::RECORD_LEN as u64 { 0 } else { *start };
+        let (from, end) = (reader.file_len().max(needed), *end);
         let name = Name::numbered(FileKind::Log, log.number);
         if log.file.is_copied().map_err(|e| Error::io("look at a log file", e))? {
             let what = "a log file to be completed after a crash has another name, in a copy of \
@@ -331,23 +363,10 @@ impl<'a> Replay<'a> {
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
     }
 
-    /// Ends the replay; `window_lost` says that the window of the last session is gone. Fails if
-    /// operations are gone that the window says had been durable.
-    pub(crate) fn finish(mut self, window_lost: bool) -> Result<Replayed> {
-        self.report.window_lost = window_lost;
+    /// Ends the replay: completes the log files.
+    pub(crate) fn finish(self) -> Result<Replayed> {
+        self.ends.iter().try_for_each(|end| self.keep_window_tail(end))?;
         let last_seq = self.max_seq;
-        if let (Some(session), Some(window)) = (self.live.session, self.window) {
-            let known = last_seq.max(self.live.flushed).max(session.last_seq);
-            if window.mark(Watermark::Durable).is_some_and(|durable| durable > known) {
-                return Err(lost(self.position));
-            }
-            let visible = window.mark(Watermark::Visible).unwrap_or_default();
-            self.report.operations_lost = visible.saturating_sub(known);
-        }
-        if self.live.session.is_none() {
-            // A close left them in the log on purpose.
-            self.report.operations = 0;
-        }
         Ok(Replayed {
             memtable: self.slot,
             edits: self.edits,

@@ -82,7 +82,7 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
     }
     if operations_lost > 0 {
         losses.push(format!(
-            "{} lost: not synced, and damaged in the log window",
+            "{} lost: not synced, and damaged in the log window, or on a detached disk",
             units::counted(operations_lost, "operation")
         ));
     }

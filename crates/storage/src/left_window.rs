@@ -11,13 +11,17 @@ use cleavedb_base::limits::BLOCK;
 
 use crate::api::{Access, File, Mode, Storage, read_exact_at};
 use crate::name::{FileKind, Name};
-use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, decode_identity, mark_check};
+use crate::window_header::{
+    HEADER_LEN, IDENTITY_LEN, Watermark, WindowIdentity, decode_identity, mark_check,
+};
 
 /// What recovery finds under the name of the window.
 pub enum FoundWindow {
     /// No file.
     Missing,
-    /// A file without a valid header: damaged, or its header never reached the disk.
+    /// A file whose header never reached the disk: it is too short, or begins with zeros.
+    Unwritten,
+    /// A file with a header that is not valid: damaged, or its place held something else before.
     Blank,
     /// The window of another database, or an older one of this database.
     Foreign(WindowIdentity),
@@ -37,6 +41,8 @@ pub struct LeftWindow {
     /// Length of the log buffer.
     len: u64,
     marks: Marks,
+    /// Whether log files end where it was drained to, whatever their lengths say.
+    ends_files: bool,
 }
 
 impl LeftWindow {
@@ -55,10 +61,11 @@ impl LeftWindow {
         };
         let read = Self::read(&*file, same_boot)?;
         Ok(match read {
+            None if is_unwritten(&*file)? => FoundWindow::Unwritten,
             None => FoundWindow::Blank,
             Some((found, ..)) if found != identity => FoundWindow::Foreign(found),
             Some((_, len, marks)) => {
-                FoundWindow::Ours(Self { file, identity, same_boot, len, marks })
+                FoundWindow::Ours(Self { file, identity, same_boot, len, marks, ends_files: false })
             }
         })
     }
@@ -99,6 +106,19 @@ impl LeftWindow {
         Ok(Some((identity, len, marks)))
     }
 
+    /// The same for readers that take log files to end where it was drained to, if it says so:
+    /// bytes behind there were appended by someone else. Not to be believed before the lengths of
+    /// the files: the mark may be older than they are, if the disk lost what was not synced.
+    #[must_use]
+    pub fn ending_files(&self) -> Option<Self> {
+        self.mark(Watermark::Drained).map(|_| Self { ends_files: true, ..self.clone() })
+    }
+
+    /// Log position at which log files end, if their lengths do not count.
+    pub(crate) fn end_of_files(&self) -> Option<u64> {
+        self.mark(Watermark::Drained).filter(|_| self.ends_files)
+    }
+
     /// Length of the log buffer, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
     pub fn len(&self) -> u64 {
@@ -127,4 +147,14 @@ impl LeftWindow {
             read => read,
         }
     }
+}
+
+/// Whether the header of `file` never reached the disk.
+fn is_unwritten(file: &dyn File) -> io::Result<bool> {
+    if file.len()? < (HEADER_LEN + BLOCK) as u64 {
+        return Ok(true);
+    }
+    let mut identity = [0; IDENTITY_LEN];
+    read_exact_at(file, &mut identity, 0)?;
+    Ok(identity == [0; IDENTITY_LEN])
 }

@@ -10,7 +10,8 @@ pub const HEADER_LEN: usize = BLOCK;
 /// First bytes of a window.
 const MAGIC: [u8; 8] = *b"CleaveWn";
 const VERSION: u32 = 1;
-const IDENTITY_LEN: usize = 8 + 4 + 8 + 8 + 4;
+/// Bytes that tell whose window it is.
+pub(crate) const IDENTITY_LEN: usize = 8 + 4 + 8 + 8 + 4;
 
 /// The first bytes of the file.
 pub(crate) fn encode_identity(identity: WindowIdentity) -> Vec<u8> {
@@ -51,7 +52,8 @@ pub struct WindowIdentity {
 pub enum Watermark {
     /// The greatest visible sequence number. Valid only if no power was lost since.
     Visible,
-    /// Log position up to which the window was drained. Valid only if no power was lost since.
+    /// Log position up to which the window was drained. Valid only if no power was lost since, by
+    /// the disk alone either.
     Drained,
     /// The greatest sequence number that is durable in the log or elsewhere. It has its own check,
     /// so it is valid even after a loss of power.

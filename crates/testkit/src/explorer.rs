@@ -8,11 +8,14 @@ use std::collections::HashSet;
 use cleavedb_storage_sim::sim::{DirectoryOrder, Image, PowerLoss, Rng};
 
 use crate::check::{Bounds, Oracle};
-use crate::disks::{Replays, hash_of};
+use crate::disks::{Images, Replays, hash_of};
 use crate::generator::{Generator, Profile};
 use crate::recording::{Crash, Recording};
 use crate::setup::Setup;
 use crate::state::State;
+
+/// Of this number of power losses one is that of the disk alone.
+const DETACHED_ONE_IN: u64 = 4;
 
 /// How much of the space of crashes is explored.
 #[derive(Clone, Debug)]
@@ -159,7 +162,13 @@ impl Explorer {
         let options =
             PowerLoss { directory, states_max: self.plan.images_max, seed: self.plan.seed };
         for images in replay.power_loss(&options) {
-            self.visit(recording, replay, &images, Crash::Power, depth)?;
+            match hash_of(&images).is_multiple_of(DETACHED_ONE_IN) {
+                true => {
+                    let images: Images = images.into_iter().map(Image::detached).collect();
+                    self.visit(recording, replay, &images, Crash::Detached, depth)?;
+                }
+                false => self.visit(recording, replay, &images, Crash::Power, depth)?,
+            }
         }
         Ok(())
     }
@@ -186,7 +195,10 @@ impl Explorer {
         let Recording { setup, hashes, keys, .. } = recording;
         let others = &self.plan.recover_with;
         let recovers = others.get((depth - 1) % others.len().max(1)).unwrap_or(setup);
-        let setup = &recovers.at(setup.now());
+        let mut setup = recovers.at(setup.now());
+        // Where the header of the window was never written, there may be anything.
+        setup.options.accept_lost_window |= crash == Crash::Detached;
+        let setup = &setup;
         let oracle = Oracle { setup, hashes, keys };
         let outcome = oracle.check(images, bounds, thorough).and_then(|survived| {
             let deeper = depth < self.plan.depth && self.rng.below(self.plan.deeper_one_in) == 0;

@@ -20,6 +20,8 @@ pub enum Crash {
     Kill,
     /// The power fails; only synced data is certain to survive.
     Power,
+    /// The same of the disk alone, while the machine runs on.
+    Detached,
 }
 
 /// From this point on, this number of commits must survive such a crash.
@@ -154,7 +156,7 @@ impl Recording {
             promise.at <= point
                 && match crash {
                     Crash::Kill => promise.durability >= Durability::Os,
-                    Crash::Power => promise.durability == Durability::Sync,
+                    Crash::Power | Crash::Detached => promise.durability == Durability::Sync,
                 }
         };
         let least = self.promises.iter().filter(covers).map(|promise| promise.commits).max();

@@ -354,7 +354,7 @@ impl Parts<'_> {
             let found = LeftWindow::find(&**self.storage, identity, same_boot);
             place.window = match found.map_err(failed)? {
                 FoundWindow::Ours(window) => Some((number, window)),
-                FoundWindow::Blank if !same_boot => None,
+                FoundWindow::Unwritten | FoundWindow::Blank if !same_boot => None,
                 _ => return Err(incomplete("the window of the session is not there")),
             };
         }

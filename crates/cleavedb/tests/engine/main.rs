@@ -16,6 +16,7 @@ mod create;
 mod cursor;
 mod dead_space;
 mod destroy;
+mod detached;
 mod dump;
 mod exhaustive;
 mod expiry;

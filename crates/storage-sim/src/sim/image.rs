@@ -13,6 +13,8 @@ pub struct Image {
     pub(super) files: BTreeMap<Name, Content>,
     /// How often the machine has lost power: what was only in memory is gone since the last time.
     pub(super) boots: u64,
+    /// Whether the disk alone has lost power: what a log file holds may never have been synced.
+    pub(super) is_detached: bool,
 }
 
 impl Image {
@@ -36,6 +38,14 @@ impl Image {
     #[must_use]
     pub fn rebooted(mut self) -> Self {
         self.boots += 1;
+        self
+    }
+
+    /// What a power loss left, as after one of the disk alone: the machine has not stopped.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.boots -= 1;
+        self.is_detached = true;
         self
     }
 

@@ -66,6 +66,7 @@ pub struct Replay {
     pub(super) name_changes: Vec<(usize, NameChange)>,
     /// How often the machine had lost power before.
     pub(super) boots: u64,
+    is_detached: bool,
 }
 
 impl Replay {
@@ -81,6 +82,7 @@ impl Replay {
             durable_names: BTreeMap::new(),
             name_changes: Vec::new(),
             boots: initial.boots,
+            is_detached: initial.is_detached,
         };
         for (number, (name, content)) in initial.files.iter().enumerate() {
             // The simulator numbers the files of an image in the same order.
@@ -174,7 +176,7 @@ impl Replay {
     pub fn process_kill(&self) -> Image {
         let content = |file: &FileId| self.files[file].current.clone();
         let files = self.names.iter().map(|(n, f)| (*n, content(f))).collect();
-        Image { files, boots: self.boots }
+        Image { files, boots: self.boots, is_detached: self.is_detached }
     }
 
     /// What the disk holds if the process dies in the middle of the next operation, after `len`

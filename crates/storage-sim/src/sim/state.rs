@@ -100,13 +100,15 @@ impl State {
             times: Vec::new(),
             clock,
         };
+        let is_detached = state.initial.is_detached;
         for (name, content) in &state.initial.files {
             let file = FileId(state.next_file);
             state.next_file += 1;
             state.names.insert(*name, file);
+            let is_uncertain = is_detached && name.kind() == FileKind::Log;
             let inode = Inode {
                 content: content.clone(),
-                synced_len: content.len(),
+                synced_len: if is_uncertain { 0 } else { content.len() },
                 has_name: true,
                 is_exempt: is_exempt(name),
                 ..Inode::default()
@@ -350,7 +352,8 @@ impl State {
     /// What the disk would hold if everything were written back now.
     pub(super) fn image(&self) -> Image {
         let files = self.names.iter().map(|(n, f)| (*n, self.inode(*f).content.clone())).collect();
-        Image { files, boots: self.initial.boots }
+        let Image { boots, is_detached, .. } = self.initial;
+        Image { files, boots, is_detached }
     }
 }
 

@@ -160,9 +160,14 @@ mod tests {
             let other = WindowIdentity { number: FileNumber(3), ..OURS };
             let found = LeftWindow::find(&**disk, other, true).unwrap();
             assert!(matches!(found, FoundWindow::Foreign(OURS)));
-            std::fs::write(path, [0; 2 * HEADER_LEN]).unwrap();
-            let found = LeftWindow::find(&**disk, OURS, true).unwrap();
-            assert!(matches!(found, FoundWindow::Blank));
+            for (bytes, is_unwritten) in
+                [(vec![], true), (vec![0; 8192], true), (vec![1; 8192], false)]
+            {
+                std::fs::write(path, bytes).unwrap();
+                let found = LeftWindow::find(&**disk, OURS, true).unwrap();
+                assert_eq!(matches!(found, FoundWindow::Unwritten), is_unwritten);
+                assert_eq!(matches!(found, FoundWindow::Blank), !is_unwritten);
+            }
             disk.remove(&Name::fixed(FileKind::Window), crate::RemoveMode::Immediate).unwrap();
             let found = LeftWindow::find(&**disk, OURS, true).unwrap();
             assert!(matches!(found, FoundWindow::Missing));

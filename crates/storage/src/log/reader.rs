@@ -17,7 +17,6 @@ use cleavedb_base::{Error, Result};
 use super::frame::{FileHeader, MARK_ALIGNMENT, SyncMarker};
 use crate::api::{File, read_exact_at};
 use crate::left_window::LeftWindow;
-use crate::window_header::Watermark;
 
 /// Bytes read at once while replaying.
 const CHUNK_LEN: usize = 1 << 20;
@@ -40,7 +39,7 @@ pub struct LogReader<'a> {
 impl<'a> LogReader<'a> {
     /// A reader at `offset` of a file whose first byte has log position `base`. With `window`,
     /// bytes are looked for there from the end of the file on, or from where it was drained to if
-    /// that is known, up to one window's length behind there or behind `offset`. `limit` is the
+    /// that ends files, up to one window's length behind there or behind `offset`. `limit` is the
     /// valid length, if it is known.
     pub fn new(
         file: &'a dyn File,
@@ -51,8 +50,8 @@ impl<'a> LogReader<'a> {
         limit: Option<u64>,
     ) -> Result<Self> {
         let file_len = file.len().map_err(|e| Error::io("get the length of a log file", e))?;
-        let drained = window.and_then(|window| window.mark(Watermark::Drained));
-        let file_len = drained.map_or(file_len, |to| file_len.min(to.saturating_sub(base)));
+        let ends = window.and_then(LeftWindow::end_of_files);
+        let file_len = ends.map_or(file_len, |to| file_len.min(to.saturating_sub(base)));
         let in_window = window.map_or(0, LeftWindow::len);
         let from = if planted(Bug::WindowBehindTheFile) { file_len } else { file_len.max(offset) };
         let extent = limit.unwrap_or(u64::MAX).min(from + in_window);

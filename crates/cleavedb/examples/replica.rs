@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p cleavedb --example replica`
 
-use cleavedb::{ChangeBatch, ChangeKind, Db, Options, WriteBatch};
+use cleavedb::{ChangeBatch, ChangeKind, Db, Keyspace, Options, Snapshot, WriteBatch};
 
 /// Where the replica keeps the sequence number from which on it goes on: in the same batch as the
 /// changes before, so that a crash repeats and leaves out none.
@@ -24,6 +24,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     follow(&source, &replica)?;
     source.delete_range("a".."c")?;
     follow(&source, &replica)?;
+    // Of a bulk load only the range is told.
+    let mut load = source.bulk_load()?;
+    load.put("screws", "7")?;
+    load.finish()?;
+    source.merge("screws", &cleavedb::Operand::add(1))?;
+    follow(&source, &replica)?;
 
     println!("the replica, after all changes:");
     for item in replica.range(..) {
@@ -32,82 +38,70 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("  orders, 1: {:?}", replica.keyspace("orders")?.get("1")?);
     assert_eq!(replica.get("bolts")?, None);
+    assert_eq!(replica.get("screws")?.as_deref(), Some(&b"8"[..]));
     assert_eq!(replica.get("nuts")?.as_deref(), Some(&b"300"[..]));
     assert_eq!(replica.keyspace("orders")?.get("1")?.as_deref(), Some(&b"50 nuts"[..]));
     Ok(())
 }
 
-/// Copies everything that is there now.
+/// Copies everything that is there now, in place of what the replica has.
 fn copy(source: &Db, replica: &Db) -> cleavedb::Result<()> {
     let snapshot = source.snapshot();
-    for keyspace in source.keyspaces()? {
-        let target = replica.keyspace(keyspace.name())?;
-        for item in snapshot.keyspace(&keyspace).range(..) {
-            let item = item?;
-            target.put(item.key, item.value)?;
-        }
+    for keyspace in replica.keyspaces()?.iter().filter(|keyspace| keyspace.name() != NEXT) {
+        replica.drop_keyspace(keyspace.name())?;
     }
-    for item in snapshot.range(..) {
-        let item = item?;
-        replica.put(item.key, item.value)?;
+    copy_keyspace(snapshot.clone(), replica)?;
+    for keyspace in source.keyspaces()? {
+        copy_keyspace(snapshot.keyspace(&keyspace), &replica.keyspace(keyspace.name())?)?;
     }
     replica.keyspace(NEXT)?.put(NEXT, (snapshot.seq() + 1).to_string())
+}
+
+fn copy_keyspace(from: Snapshot, to: &Keyspace) -> cleavedb::Result<()> {
+    to.delete_range(..)?;
+    let mut cursor = from.cursor(..);
+    while cursor.next()? {
+        let (item, expires) = (cursor.item()?, cursor.expiry());
+        if let Some(item) = item {
+            to.put_until(item.key, item.value, expires)?;
+        }
+    }
+    Ok(())
 }
 
 /// Applies what was committed since the last call. A program would go on after `Changes::wait`.
 fn follow(source: &Db, replica: &Db) -> Result<(), Box<dyn std::error::Error>> {
     let next = replica.keyspace(NEXT)?.get(NEXT)?.ok_or("nothing was copied")?;
     for batch in source.changes(str::from_utf8(&next)?.parse()?)? {
-        apply(source, replica, &batch?)?;
+        let batch = batch?;
+        if batch.changes.iter().any(|change| matches!(change.kind, ChangeKind::Loaded { .. })) {
+            // The pairs of a bulk load are not told. What a copy reads is newer than the load, so
+            // the changes up to the copy must not be applied any more: merges would count twice.
+            return Ok(copy(source, replica)?);
+        }
+        apply(source, replica, batch)?;
     }
     Ok(())
 }
 
-fn apply(source: &Db, replica: &Db, batch: &ChangeBatch) -> cleavedb::Result<()> {
-    let mut writes = WriteBatch::new();
-    for change in &batch.changes {
-        if change.kind == ChangeKind::KeyspaceDropped {
-            // A crash may repeat it.
-            if replica.find_keyspace(&change.keyspace)?.is_some() {
-                replica.drop_keyspace(&change.keyspace)?;
-            }
+fn apply(source: &Db, replica: &Db, batch: ChangeBatch) -> cleavedb::Result<()> {
+    let (next, mut writes) = (batch.next_seq(), WriteBatch::new());
+    let (blobs, changes): (Vec<_>, Vec<_>) = (batch.changes.into_iter())
+        .partition(|change| matches!(change.kind, ChangeKind::PutBlob { .. }));
+    for blob in blobs {
+        // Too long to be told. If it is gone by now, a later change says why.
+        let (ChangeKind::PutBlob { key, .. }, Some(keyspace)) =
+            (blob.kind, source.find_keyspace(&blob.keyspace)?)
+        else {
             continue;
-        }
-        let target = replica.keyspace(&change.keyspace)?;
-        let mut writes = writes.keyspace(&target);
-        match &change.kind {
-            ChangeKind::Put { key, value, expires } => {
-                writes.put_until(key, value, *expires)?;
-            }
-            ChangeKind::PutBlob { key, .. } => {
-                // Too long to be told. If it is gone by now, a later change says why.
-                let Some(keyspace) = source.find_keyspace(&change.keyspace)? else { continue };
-                if let Some(blob) = keyspace.get_reader(key)? {
-                    let expires = blob.expires();
-                    target.put_reader_until(key, blob, expires)?;
-                }
-            }
-            ChangeKind::Delete { key } => {
-                writes.delete(key)?;
-            }
-            ChangeKind::DeleteRange { from, upto } => {
-                writes.delete_range((Some(from), upto.as_ref()))?;
-            }
-            ChangeKind::Merge { key, operand } => {
-                writes.merge(key, operand)?;
-            }
-            ChangeKind::Loaded { first, last } => {
-                let Some(loaded) = source.find_keyspace(&change.keyspace)? else { continue };
-                writes.delete_range(first..=last)?;
-                for item in loaded.range(first..=last) {
-                    let item = item?;
-                    writes.put(item.key, item.value)?;
-                }
-            }
-            _ => {}
+        };
+        if let Some(blob) = keyspace.get_reader(&key)? {
+            let expires = blob.expires();
+            replica.keyspace(keyspace.name())?.put_reader_until(&key, blob, expires)?;
         }
     }
+    replica.add_changes(&ChangeBatch { changes, ..batch }, &mut writes)?;
     let own = replica.keyspace(NEXT)?;
-    writes.keyspace(&own).put(NEXT, batch.next_seq().to_string())?;
+    writes.keyspace(&own).put(NEXT, next.to_string())?;
     replica.write(&writes)
 }

@@ -255,7 +255,7 @@ impl KeyspaceBatch<'_> {
         Ok(self)
     }
 
-    /// Adds a delete of all keys of a range. Fails as [`WriteBatch::put`] does.
+    /// Adds a delete of all keys of a range; see [`WriteBatch::delete_range`].
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<&mut Self> {
         self.batch.push_range(&range, self.keyspace)?;
         Ok(self)
@@ -315,7 +315,8 @@ impl WriteBatch {
     }
 
     /// Adds a delete of all keys of a range: of those that the database has, and that operations
-    /// in front of it have put. Fails as [`WriteBatch::put`] does.
+    /// in front of it have put. Fails as [`WriteBatch::put`] does, and on a range whose ends are
+    /// reversed.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<&mut Self> {
         self.push_range(&range, None)?;
         Ok(self)
@@ -341,7 +342,7 @@ impl WriteBatch {
 
     fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
         let id = keyspace.map_or(KeyspaceId::DEFAULT, |at| self.keyspaces[at as usize].id);
-        let Bounds { lower, upper, .. } = Bounds::of(id, range);
+        let Bounds { lower, upper, .. } = Bounds::to_change(id, range)?;
         if lower >= upper {
             return Ok(());
         }
@@ -381,6 +382,26 @@ impl WriteBatch {
     /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
+    }
+
+    /// Takes back all operations but the first `len`: `batch.len()` is a savepoint. Does nothing if
+    /// there are no more.
+    ///
+    /// ```
+    /// let mut batch = cleavedb::WriteBatch::new();
+    /// batch.put("kept", "1")?;
+    /// let savepoint = batch.len();
+    /// batch.put("taken back", "2")?.delete("kept")?;
+    /// batch.truncate(savepoint);
+    /// assert_eq!(batch.len(), 1);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn truncate(&mut self, len: usize) {
+        self.ops.truncate(len);
+        self.bytes.truncate(self.ops.last().map_or(0, BatchOp::end));
+        // A drop of a keyspace that no operation names any more does not matter.
+        let used = self.ops.iter().filter_map(|op| op.keyspace).max();
+        self.keyspaces.truncate(used.map_or(0, |last| last as usize + 1));
     }
 
     /// Removes all operations and keeps the memory.
@@ -439,7 +460,8 @@ mod tests {
             KeyspaceOptions::default(),
         )));
         batch.keyspace(&named).delete(b"a").unwrap();
-        batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
+        batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("x".."x").unwrap();
+        assert!(batch.keyspace(&named).delete_range("y".."x").is_err());
         let changes: Vec<_> =
             batch.changes(&catalog.default).map(|(it, keyspace)| (it, keyspace.id.0)).collect();
         let lifetime = Lifetime::OfKeyspace;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::{EncodedKey, KeyspaceId};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result};
 
 /// Where a range begins or ends.
 type End<'a> = Bound<Cow<'a, [u8]>>;
@@ -13,7 +13,9 @@ type End<'a> = Bound<Cow<'a, [u8]>>;
 /// and [`Prefix`].
 ///
 /// A pair of options is the range from its first key (inclusive) to its second (exclusive), where
-/// `None` is no bound. A range whose end is not behind its beginning is empty.
+/// `None` is no bound. A range whose end is not behind its beginning is empty. Reads take one whose
+/// ends are reversed for empty, too; writes and work on ranges refuse it
+/// ([`ErrorKind::InvalidArgument`]), since what was meant is not done.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -143,6 +145,18 @@ impl Bounds {
             Bound::Unbounded => end_of(keyspace),
         };
         Self { keyspace, lower, upper }
+    }
+
+    /// The same, of a range that is to be changed: fails if its ends are reversed.
+    pub(crate) fn to_change(keyspace: KeyspaceId, range: &impl KeyRange) -> Result<Self> {
+        use Bound::{Excluded, Included};
+        if let (Included(from) | Excluded(from), Included(to) | Excluded(to)) = range.ends()
+            && from > to
+        {
+            let what = "the end of the range lies before its beginning; give the lesser key first";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        Ok(Self::of(keyspace, range))
     }
 
     /// All tree keys of the keyspaces from `first` to `last`.

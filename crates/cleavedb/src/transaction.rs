@@ -25,6 +25,7 @@ use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
 use crate::dictionaries;
 use crate::engine::Engine;
+use crate::item::Item;
 use crate::merge::Operand;
 use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
@@ -167,6 +168,53 @@ impl Transaction {
             Some(own) => Ok(own.map(|put| put.value())),
             None => snapshot.get(key),
         }
+    }
+
+    /// The values of `keys`, in their order, its own writes included.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        self.multi_get_from(&self.snapshot, keys)
+    }
+
+    fn multi_get_from<K: AsRef<[u8]>>(
+        &self,
+        snapshot: &Snapshot,
+        keys: &[K],
+    ) -> Vec<Result<Option<Bytes>>> {
+        let own: Vec<_> = keys.iter().map(|key| self.own(snapshot, key.as_ref())).collect();
+        let others = keys.iter().zip(&own).filter(|(_, own)| matches!(own, Ok(None)));
+        let others: Vec<&[u8]> = others.map(|(key, _)| key.as_ref()).collect();
+        let mut found = snapshot.multi_get(&others).into_iter();
+        let value = |own: Result<Option<Option<PendingPut>>>| match own? {
+            Some(own) => Ok(own.map(|put| put.value())),
+            None => found.next().unwrap_or(Ok(None)),
+        };
+        own.into_iter().map(value).collect()
+    }
+
+    /// The first key and its value, with its own writes.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value, with its own writes.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Removes the first key at the commit, and returns it with its value; `None` if there is no
+    /// key.
+    pub fn pop_first(&mut self) -> Result<Option<Item>> {
+        let found = self.first_key_value()?;
+        found.iter().try_for_each(|item| self.delete(&item.key))?;
+        Ok(found)
+    }
+
+    /// Removes the last key at the commit, and returns it with its value; `None` if there is no
+    /// key.
+    pub fn pop_last(&mut self) -> Result<Option<Item>> {
+        let found = self.last_key_value()?;
+        found.iter().try_for_each(|item| self.delete(&item.key))?;
+        Ok(found)
     }
 
     /// The value of `key`, its own writes included, and when it expires, if it does.
@@ -323,7 +371,7 @@ impl Transaction {
     /// put itself before. That is one small write, and none of the keys counts as read. Fails as
     /// [`crate::Keyspace::delete_range`] does.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
-        self.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
+        self.change_range(Bounds::to_change(self.snapshot.keyspace_id(), &range)?)
     }
 
     fn change_range(&mut self, Bounds { lower, upper, .. }: Bounds) -> Result<()> {
@@ -417,7 +465,7 @@ impl Transaction {
         let keyspaces = &self.keyspaces;
         // A cursor that is still held has nothing to add to what is committed.
         let reads = std::mem::take(&mut *self.reads.lock());
-        let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
+        let terms = Terms { reads: Some(&reads), keyspaces, ..Terms::default() };
         if let Some(renewed) = &self.renewed {
             return renewed.commit(engine, durability, terms);
         }

@@ -231,7 +231,7 @@ mod tests {
         second.keyspace(&two).delete("x").unwrap();
         second.keyspace(&default).put_with_ttl("d", "2", Duration::from_secs(1)).unwrap();
         second.merge("m", &Operand::add(5)).unwrap();
-        second.keyspace(&one).delete_range(..="e").unwrap().delete_range("z".."y").unwrap();
+        second.keyspace(&one).delete_range(..="e").unwrap().delete_range("z".."z").unwrap();
         assert_eq!(words(&first), ["- a=1", "- b..", "one =", "one ..c"]);
         assert_eq!(words(&second), ["two x", "- d=2!", "- m add 5", "one ..e\0"]);
         let (both, sizes) = ([words(&first), words(&second)].concat(), second.size_bytes());

@@ -97,8 +97,10 @@ pub enum ChangeKind {
     KeyspaceCreated,
     /// The keyspace is dropped, with all its keys.
     KeyspaceDropped,
-    /// A bulk load puts pairs that are not told one by one: a reader scans the range, forgets what
-    /// it does not find there, and may find later changes as well.
+    /// A bulk load puts pairs that are not told one by one: a reader scans the range in a snapshot,
+    /// and forgets what it does not find there. The snapshot has later changes, too: of this range
+    /// a replica leaves out those up to [`crate::Snapshot::seq`] of its scan, since a merge among
+    /// them would count twice. Or it copies everything anew, and goes on behind that number.
     Loaded {
         /// The first key.
         first: Bytes,

@@ -1,9 +1,10 @@
 //! Reading changes, as callers ask for it.
 
-use cleavedb_base::Result;
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use super::Db;
-use crate::changes::{Changes, Source};
+use crate::batch::WriteBatch;
+use crate::changes::{ChangeBatch, ChangeKind, Changes, Source};
 use crate::{dictionaries, log_retention};
 
 impl Db {
@@ -75,6 +76,69 @@ impl Db {
         if dictionaries::forget_dropped(engine)? {
             // What it has written is a change, too.
             log_retention::give_up(engine, upto)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the changes that another database has told, by one write with the default durability;
+    /// drops of keyspaces, which are batches of their own, by [`Db::drop_keyspace`]. What was
+    /// applied before must not be applied again if it has merges: [`Db::add_changes`] has a program
+    /// store in the same write how far it is. Fails as that does.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use cleavedb::Db;
+    ///
+    /// let source = Db::builder(dir.path().join("a")).change_retention_bytes(64 << 20).open()?;
+    /// let replica = Db::builder(dir.path().join("b")).open()?;
+    /// source.keyspace("fruit")?.put("apple", "red")?;
+    /// for batch in source.changes(1)? {
+    ///     replica.apply_changes(&batch?)?;
+    /// }
+    /// assert_eq!(replica.keyspace("fruit")?.get("apple")?.unwrap(), "red");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn apply_changes(&self, batch: &ChangeBatch) -> Result<()> {
+        let mut writes = WriteBatch::new();
+        self.add_changes(batch, &mut writes)?;
+        self.write(&writes)
+    }
+
+    /// Adds the changes that another database has told to `writes`, for a write to this one, where
+    /// keyspaces are created, with default options, and dropped at once. Fails with
+    /// [`ErrorKind::InvalidArgument`], and adds nothing, if a change does not tell what it puts
+    /// ([`ChangeKind::PutBlob`], [`ChangeKind::Loaded`]): a program copies that from where the
+    /// changes are from.
+    pub fn add_changes(&self, batch: &ChangeBatch, writes: &mut WriteBatch) -> Result<()> {
+        let is_told = |kind: &ChangeKind| {
+            !matches!(kind, ChangeKind::PutBlob { .. } | ChangeKind::Loaded { .. })
+        };
+        if let Some(change) = batch.changes.iter().find(|change| !is_told(&change.kind)) {
+            let what = "a blob or a bulk load is not told with its values; copy them from the \
+                        database that the changes are from";
+            return Err(Error::new(ErrorKind::InvalidArgument, what).with("seq", change.seq));
+        }
+        for change in &batch.changes {
+            if change.kind == ChangeKind::KeyspaceDropped {
+                // A program that has stopped before it stored how far it was may come again.
+                if self.find_keyspace(&change.keyspace)?.is_some() {
+                    self.drop_keyspace(&change.keyspace)?;
+                }
+                continue;
+            }
+            let keyspace = self.keyspace(&change.keyspace)?;
+            let mut writes = writes.keyspace(&keyspace);
+            match &change.kind {
+                ChangeKind::Put { key, value, expires } => {
+                    writes.put_until(key, value, *expires)?;
+                }
+                ChangeKind::Delete { key } => _ = writes.delete(key)?,
+                ChangeKind::DeleteRange { from, upto } => {
+                    writes.delete_range((Some(from), upto.as_ref()))?;
+                }
+                ChangeKind::Merge { key, operand } => _ = writes.merge(key, operand)?,
+                _ => {}
+            }
         }
         Ok(())
     }

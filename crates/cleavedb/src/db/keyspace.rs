@@ -226,6 +226,12 @@ impl Db {
     /// database has. A database that was opened for reading only has no new ones: fails with
     /// [`ErrorKind::NoKeyspace`] then. [`Db::find_keyspace`] creates nothing.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.keyspace_with(name, KeyspaceOptions::default())
+    }
+
+    /// As [`Db::keyspace`]; a keyspace that is created gets these options, as by
+    /// [`Db::create_keyspace`]. One that is there keeps its own.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         if let Some(found) = self.find_keyspace(name)? {
             return Ok(found);
         }
@@ -234,9 +240,9 @@ impl Db {
                         only";
             return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
         }
-        match self.create_keyspace(name, KeyspaceOptions::default()) {
+        match self.create_keyspace(name, options) {
             // Another thread was faster.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => self.keyspace(name),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => self.keyspace_with(name, options),
             created => created,
         }
     }

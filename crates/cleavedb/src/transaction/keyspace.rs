@@ -9,6 +9,7 @@ use super::KeyspaceTransaction;
 use crate::batch::Op;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
+use crate::item::Item;
 use crate::merge::Operand;
 use crate::range::Range;
 use crate::snapshot::ReadPoint;
@@ -17,6 +18,35 @@ impl KeyspaceTransaction<'_> {
     /// The value of `key`, with the writes of the transaction.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.transaction.get_from(&self.snapshot, key.as_ref())
+    }
+
+    /// The values of `keys`, in their order, with the writes of the transaction.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        self.transaction.multi_get_from(&self.snapshot, keys)
+    }
+
+    /// The first key and its value, with the writes of the transaction.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value, with the writes of the transaction.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Removes the first key at the commit; see [`crate::Transaction::pop_first`].
+    pub fn pop_first(&mut self) -> Result<Option<Item>> {
+        let found = self.first_key_value()?;
+        found.iter().try_for_each(|item| self.delete(&item.key))?;
+        Ok(found)
+    }
+
+    /// Removes the last key at the commit; see [`crate::Transaction::pop_last`].
+    pub fn pop_last(&mut self) -> Result<Option<Item>> {
+        let found = self.last_key_value()?;
+        found.iter().try_for_each(|item| self.delete(&item.key))?;
+        Ok(found)
     }
 
     /// Whether `key` is there, with the writes of the transaction.
@@ -79,7 +109,7 @@ impl KeyspaceTransaction<'_> {
 
     /// Removes all keys of a range at the commit; see [`crate::Transaction::delete_range`].
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
-        self.transaction.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
+        self.transaction.change_range(Bounds::to_change(self.snapshot.keyspace_id(), &range)?)
     }
 
     /// Keys of a range and their values, with the writes of the transaction up to now.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cleavedb::{
-    Background, ChangeBatch, ChangeKind, Db, Durability, ErrorKind, Options, Preset, WriteBatch,
+    Background, Change, ChangeBatch, ChangeKind, Db, Durability, ErrorKind, Operand, Options,
+    Preset, WriteBatch,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
@@ -382,4 +383,42 @@ fn a_failed_read_loses_no_change() {
             assert!(rest == all, "{op:?}, {fault:?}");
         }
     }
+}
+
+#[test]
+fn changes_are_applied_to_a_store_of_any_preset() {
+    let source = open(Arc::new(Sim::new()), &tiny(Preset::KtStore)).unwrap();
+    let long = vec![7; 3000];
+    let mut batch = WriteBatch::new();
+    batch.put("a", "1").unwrap().put("b", &long).unwrap().delete("a").unwrap();
+    batch.put_with_ttl("t", "lives", Duration::from_secs(1 << 30)).unwrap();
+    source.write(&batch).unwrap();
+    source.merge("n", &Operand::add(5)).unwrap();
+    source.keyspace("left").unwrap().put("key", "value").unwrap();
+    source.keyspace("gone").unwrap().put("key", "value").unwrap();
+    (0..9).for_each(|i| source.put(format!("r{i}"), "").unwrap());
+    source.delete_range("r2".."r8").unwrap();
+    source.drop_keyspace("gone").unwrap();
+    let content = |db: &Db| {
+        let items = |range: cleavedb::Range| range.collect::<Result<Vec<_>, _>>().unwrap();
+        let of_keyspaces = db.keyspaces().unwrap().into_iter();
+        let of_keyspaces = of_keyspaces.map(|it| (it.name().to_owned(), items(it.range(..))));
+        (items(db.range(..)), of_keyspaces.collect::<Vec<_>>())
+    };
+    for preset in Preset::ALL {
+        let time = source.options().time.clone();
+        let options = Options { time, ..Options::preset(preset) };
+        let replica = Db::open_in(Arc::new(Sim::new()), options, 8).unwrap();
+        for batch in source.changes(1).unwrap() {
+            replica.apply_changes(&batch.unwrap()).unwrap();
+        }
+        assert_eq!(content(&replica), content(&source), "{preset}");
+        let expiry = |db: &Db| db.get_with_expiry("t").unwrap().unwrap().1;
+        assert_eq!(expiry(&replica), expiry(&source), "{preset}");
+    }
+    let kind = ChangeKind::PutBlob { key: "blob".into(), len: 1 << 30, expires: None };
+    let changes = vec![Change { seq: 9, keyspace: "default".into(), kind }];
+    let told = ChangeBatch { first: 9, last: 9, changes };
+    let refused = source.apply_changes(&told).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
 }

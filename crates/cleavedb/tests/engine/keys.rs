@@ -156,12 +156,15 @@ fn every_kind_of_operation_of_a_long_batch_takes_its_place() {
         let db = open(&sim);
         let options = KeyspaceOptions { compression, ..KeyspaceOptions::default() };
         let packed = db.create_keyspace("packed", options).unwrap();
+        // Beside merges it would make a transaction of the batch.
+        let passing = db.keyspace("passing").unwrap();
         db.put("old", "deleted").unwrap();
         let (mut batch, long) = (WriteBatch::new(), "long ".repeat(60));
         for i in 0..ROUNDS {
             batch.put(format!("a{i}"), "first").unwrap();
             batch.merge(format!("a{i}"), &Operand::append(" and more")).unwrap();
-            batch.put_with_ttl(format!("t{i}"), &long, Duration::from_secs(9999)).unwrap();
+            let (key, ttl) = (format!("t{i}"), Duration::from_secs(9999));
+            batch.keyspace(&passing).put_with_ttl(key, &long, ttl).unwrap();
             batch.put(format!("d{i}"), &long).unwrap().delete(format!("d{i}")).unwrap();
             batch.keyspace(&packed).put(format!("p{i}"), &long).unwrap();
             if i % 100 == 0 {
@@ -175,12 +178,69 @@ fn every_kind_of_operation_of_a_long_batch_takes_its_place() {
         for db in [&db, &killed] {
             assert_eq!(db.prefix("a").count(), ROUNDS - 601, "{setup}");
             assert_eq!(db.get("a650").unwrap().unwrap(), "first and more");
-            assert_eq!(db.range("b"..).count(), ROUNDS, "{setup}");
-            let (value, expires) = db.get_with_expiry("t650").unwrap().unwrap();
+            assert_eq!(db.range("b"..).count(), 0, "{setup}");
+            let passing = db.keyspace("passing").unwrap();
+            assert_eq!(passing.range(..).count(), ROUNDS, "{setup}");
+            let (value, expires) = passing.get_with_expiry("t650").unwrap().unwrap();
             assert_eq!((&value[..], expires.is_some()), (long.as_bytes(), true));
             let packed = db.keyspace("packed").unwrap();
             assert_eq!(packed.range(..).count(), ROUNDS);
             assert_eq!(packed.get("p699").unwrap().unwrap(), long);
         }
     }
+}
+
+/// It did nothing, and said that all went well.
+#[test]
+fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
+    for setup in designs() {
+        let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
+        let named = db.keyspace("named").unwrap();
+        db.put("m", "stays").unwrap();
+        let (mut batch, mut transaction) = (WriteBatch::new(), db.transaction().unwrap());
+        let refused = [
+            db.delete_range("z".."a"),
+            named.delete_range("z"..="a"),
+            db.delete_range((Some("z"), Some("a"))),
+            batch.delete_range("z".."a").map(drop),
+            batch.keyspace(&named).delete_range("z".."a").map(drop),
+            transaction.delete_range("z".."a"),
+            transaction.keyspace(&named).delete_range("z".."a"),
+            db.compact_range("z".."a"),
+            db.collect_range("z".."a"),
+        ];
+        for (at, refused) in refused.into_iter().enumerate() {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument, "{setup}, {at}");
+        }
+        assert!(batch.is_empty());
+        // An empty range is none, and reads take a reversed one for empty.
+        db.delete_range("m".."m").unwrap();
+        transaction.delete_range("m".."m").unwrap();
+        drop(transaction);
+        db.collect_range("x".."x").unwrap();
+        assert_eq!((db.range("z".."a").count(), db.range(..).count()), (0, 1));
+        assert_eq!(db.approximate_size("z".."a").unwrap().entries, 0);
+    }
+}
+
+#[test]
+fn a_batch_returns_to_what_it_was() {
+    let db = Db::open_in(Arc::new(Sim::new()), Setup::designs()[0].options.clone(), 7).unwrap();
+    let gone = db.keyspace("gone").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("a", "1").unwrap();
+    let (savepoint, size) = (batch.len(), batch.size_bytes());
+    batch.delete_range("a".."z").unwrap().put("b", "2").unwrap();
+    batch.keyspace(&gone).merge("c", &Operand::add(1)).unwrap();
+    batch.truncate(7);
+    assert_eq!(batch.len(), 4);
+    batch.truncate(savepoint);
+    assert_eq!((batch.len(), batch.size_bytes()), (1, size));
+    batch.put("d", "3").unwrap();
+    db.drop_keyspace("gone").unwrap();
+    db.write(&batch).unwrap();
+    let keys: Vec<_> = db.range(..).map(|item| item.unwrap().key).collect();
+    assert_eq!(keys, ["a", "d"]);
+    batch.truncate(0);
+    assert!(batch.is_empty());
 }

@@ -197,3 +197,22 @@ fn every_keyspace_is_created_at_once_until_all_are_there() {
     let last = db.find_keyspace(&name(65_534)).unwrap().unwrap();
     assert_eq!((again.range(..).count(), last.range(..).count()), (1, 0));
 }
+
+#[test]
+fn options_are_those_of_the_creation() {
+    let (_disks, db) = open(&Setup::tiny(cleavedb::Preset::KtStore, true));
+    let ttl = |millis| KeyspaceOptions {
+        ttl: Some(std::time::Duration::from_millis(millis)),
+        ..KeyspaceOptions::default()
+    };
+    let created = db.keyspace_with("short", ttl(1 << 40)).unwrap();
+    created.put("key", "value").unwrap();
+    let found = db.keyspace_with("short", KeyspaceOptions::default()).unwrap();
+    found.put("other", "value").unwrap();
+    for key in ["key", "other"] {
+        assert!(found.get_with_expiry(key).unwrap().unwrap().1.is_some(), "{key}");
+    }
+    let default = db.keyspace_with("default", ttl(1)).unwrap();
+    default.put("key", "stays").unwrap();
+    assert!(default.get_with_expiry("key").unwrap().unwrap().1.is_none());
+}

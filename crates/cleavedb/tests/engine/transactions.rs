@@ -317,3 +317,38 @@ fn a_transaction_commits_after_any_number_of_writes_of_other_keys() {
     late.put("late", "").unwrap();
     assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
+
+#[test]
+fn a_transaction_pops_and_reads_many_keys_at_once_with_its_own_writes() {
+    for setup in &Setup::designs() {
+        let db = open(setup);
+        let named = db.keyspace("named").unwrap();
+        for key in ["b", "c", "d"] {
+            db.put(key, key.repeat(300)).unwrap();
+            named.put(key, key).unwrap();
+        }
+        db.flush().unwrap();
+        let mut transaction = db.transaction().unwrap();
+        transaction.put("a", "own").unwrap();
+        transaction.delete("c").unwrap();
+        let found = transaction.multi_get(&["d", "c", "a", "x", "b"]);
+        let found: Vec<_> = found.into_iter().map(|found| found.unwrap()).collect();
+        let there = |value: &str| Some(value.to_owned().into_bytes().into());
+        let (b, d) = (there(&"b".repeat(300)), there(&"d".repeat(300)));
+        assert_eq!(found, [d, None, there("own"), None, b], "{setup}");
+        assert_eq!(transaction.first_key_value().unwrap().unwrap().key, "a");
+        assert_eq!(transaction.pop_first().unwrap().unwrap().value, "own");
+        assert_eq!(transaction.pop_first().unwrap().unwrap().key, "b");
+        assert_eq!(transaction.last_key_value().unwrap().unwrap().key, "d");
+        assert_eq!(transaction.pop_last().unwrap().unwrap().key, "d");
+        assert!(transaction.pop_last().unwrap().is_none());
+        let mut within = transaction.keyspace(&named);
+        assert_eq!(within.pop_first().unwrap().unwrap().key, "b");
+        assert_eq!(within.pop_last().unwrap().unwrap().key, "d");
+        assert_eq!(within.multi_get(&["b", "c"])[1].clone().unwrap().unwrap(), "c");
+        // What it has asked for has changed.
+        db.put("x", "there now").unwrap();
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!((db.range(..).count(), named.range(..).count()), (4, 3), "{setup}");
+    }
+}

@@ -103,25 +103,12 @@ impl Keyspace {
 
     /// Removes the first key and returns it with its value; `None` if there is no key.
     pub fn pop_first(&self) -> Result<Option<Item>> {
-        self.pop(|transaction| transaction.range(..).next().transpose())
+        self.transact_here(|transaction| transaction.pop_first())
     }
 
     /// Removes the last key and returns it with its value; `None` if there is no key.
     pub fn pop_last(&self) -> Result<Option<Item>> {
-        self.pop(|transaction| transaction.range(..).next_back().transpose())
-    }
-
-    fn pop(
-        &self,
-        find: impl Fn(&KeyspaceTransaction<'_>) -> Result<Option<Item>>,
-    ) -> Result<Option<Item>> {
-        self.transact_here(|transaction| {
-            let found = find(transaction)?;
-            if let Some(item) = &found {
-                transaction.delete(&item.key)?;
-            }
-            Ok(found)
-        })
+        self.transact_here(|transaction| transaction.pop_last())
     }
 
     /// As [`crate::Db::transact`], on this keyspace alone.

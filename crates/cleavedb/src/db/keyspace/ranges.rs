@@ -22,14 +22,16 @@ impl Keyspace {
     /// each level, those below that they overlap, and the part of level 0 that shares keys with
     /// them.
     ///
-    /// Fails with [`crate::ErrorKind::NoSpace`] if there is no room for that, and with
-    /// [`crate::ErrorKind::Corruption`] if one of the tables is damaged.
+    /// Fails with [`crate::ErrorKind::NoSpace`] if there is no room for that, with
+    /// [`crate::ErrorKind::Corruption`] if one of the tables is damaged, and with
+    /// [`crate::ErrorKind::InvalidArgument`] if the ends of the range are reversed.
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         self.open_engine()?;
+        let bounds = Bounds::to_change(self.entry().id, &range)?;
         let engine = self.inner.writable()?;
         maintenance::flush_all(engine)?;
         let upto = engine.commit.visible();
-        range_work::compact_range(engine, &Bounds::of(self.entry().id, &range), upto)
+        range_work::compact_range(engine, &bounds, upto)
     }
 
     /// Removes what was deleted or overwritten in a range, before the call, from the disk: once
@@ -64,7 +66,8 @@ impl Keyspace {
     /// transaction, a cursor or a range is held that began before the last write, and at its end if
     /// one that began meanwhile holds a file that was dropped: part of it may be done then, and the
     /// next call does the rest. Fails with [`crate::ErrorKind::NoSpace`] if the disk has no room,
-    /// and with [`crate::ErrorKind::Corruption`] if a file that had to be read is damaged.
+    /// with [`crate::ErrorKind::Corruption`] if a file that had to be read is damaged, and with
+    /// [`crate::ErrorKind::InvalidArgument`] if the ends of the range are reversed.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -78,8 +81,8 @@ impl Keyspace {
     /// ```
     pub fn collect_range(&self, range: impl KeyRange) -> Result<()> {
         self.inner.engine.gate.check_open()?;
+        let mut ranges = vec![Bounds::to_change(self.entry().id, &range)?];
         let engine = self.inner.writable()?;
-        let mut ranges = vec![Bounds::of(self.entry().id, &range)];
         if !self.entry().compressor.dictionaries().is_empty() {
             if self.entry().check().is_ok() {
                 return Err(held_by_dictionary().with("keyspace", self.name()));

@@ -62,7 +62,7 @@ impl Keyspace {
 
     /// As [`Keyspace::delete_range`], with another durability.
     pub fn delete_range_with(&self, range: impl KeyRange, durability: Durability) -> Result<()> {
-        let Bounds { lower, upper, .. } = Bounds::of(self.entry().id, &range);
+        let Bounds { lower, upper, .. } = Bounds::to_change(self.entry().id, &range)?;
         let engine = self.open_engine()?;
         if lower >= upper {
             return Ok(());

@@ -456,13 +456,20 @@ impl Db {
     /// Reads and checks everything: checksums, order, that every pointer leads to its record, that
     /// the live bytes in the table of value files are right, that the directory holds the files of
     /// the manifest.
+    ///
+    /// A secondary checks the view that it has caught up with. If it finds a problem, and the
+    /// primary has changed its files meanwhile, it begins anew; after five times it fails with
+    /// [`crate::ErrorKind::Outdated`].
     pub fn verify(&self) -> Result<CheckReport> {
         self.verify_with(&Progress::default())
     }
 
     /// As [`Db::verify`]; through `progress` other threads see how far it has come, and stop it.
     pub fn verify_with(&self, progress: &Progress) -> Result<CheckReport> {
-        check::check(self.open_engine()?, progress)
+        match &self.inner.follower {
+            Some(follower) => follower.check(progress),
+            None => check::check(self.open_engine()?, progress),
+        }
     }
 
     /// Flushes and closes. Acknowledged writes are safe whether or not this succeeds, as far as

@@ -1,11 +1,13 @@
 //! Options of every command.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cleavedb::Preset;
 
+use crate::expiry;
 use crate::named::{self, NamedOption};
 use crate::placement::{self, Placement};
 use crate::space_limit;
@@ -90,6 +92,20 @@ pub struct Global {
     /// the window is intact
     #[arg(long, global = true, hide_short_help = true)]
     pub accept_lost_window: bool,
+    /// How long to wait for a database that another process has open, as 500ms, 30s or 2m, before
+    /// that is an error
+    ///
+    /// Of commands that need it for themselves: those that write, and checkpoint and backup. Others
+    /// follow that process
+    #[arg(
+        long,
+        global = true,
+        value_parser = expiry::ttl,
+        default_value = "0s",
+        hide_default_value = true,
+        value_name = "DURATION"
+    )]
+    pub wait: Duration,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, RecoveryReport};
 use cleavedb_units as units;
@@ -11,17 +13,27 @@ use crate::args::Within;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::global::Global;
+use crate::interrupt;
 use crate::named;
 use crate::placement;
 
+/// Pauses between two looks at a lock that another process has: the first one, and the longest.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
 /// Opens an existing database, with the preset that it was created with, and warns of losses.
 pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
-    warned(open(&global.db, existing(global)?)?, console)
+    warned(waiting(global, || open(&global.db, existing(global)?))?, console)
 }
 
 /// Opens an existing database for reading only, and warns of losses. If another process has it open
 /// for writing, follows that process: what it has written up to now is read. A note says so.
 pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
+    warned(find_or_follow(global, console)?, console)
+}
+
+/// The same; the caller reports losses.
+pub fn find_or_follow(global: &Global, console: &Console) -> Result<Db> {
     let options = existing(global)?;
     match Db::open_read_only_with(&global.db, options.clone()) {
         Err(e) if e.kind() == ErrorKind::Locked => {
@@ -29,7 +41,7 @@ pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
             console.note(&note);
             Ok(Db::open_secondary_with(&global.db, options)?)
         }
-        opened => warned(opened?, console),
+        opened => Ok(opened?),
     }
 }
 
@@ -40,12 +52,27 @@ pub fn follow(global: &Global) -> Result<Db> {
 
 /// Opens an existing database for reading only, and warns of losses.
 pub fn open_to_read(global: &Global, console: &Console) -> Result<Db> {
-    warned(find(global)?, console)
+    let open = || Ok(Db::open_read_only_with(&global.db, existing(global)?)?);
+    warned(waiting(global, open)?, console)
 }
 
-/// Opens an existing database for reading only; the caller reports losses.
-pub fn find(global: &Global) -> Result<Db> {
-    Ok(Db::open_read_only_with(&global.db, existing(global)?)?)
+/// Opens a database by `open`, again and again as long as another process has it and `--wait` says.
+fn waiting(global: &Global, open: impl Fn() -> Result<Db>) -> Result<Db> {
+    let (begun, mut pause) = (Instant::now(), PAUSE);
+    loop {
+        match open() {
+            Err(Failure::Engine(e)) if e.kind() == ErrorKind::Locked => {
+                let left = global.wait.saturating_sub(begun.elapsed());
+                if left.is_zero() {
+                    return Err(e.into());
+                }
+                interrupt::check()?;
+                thread::sleep(pause.min(left));
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// The options for an existing database.
@@ -62,8 +89,11 @@ fn existing(global: &Global) -> Result<Options> {
 
 /// Opens the database, or creates it, and warns of losses.
 pub fn open_or_create(global: &Global, console: &Console) -> Result<Db> {
-    let usual = usual(global, stored(&global.db)?);
-    warned(open(&global.db, options(global, usual)?)?, console)
+    let open = || {
+        let usual = usual(global, stored(&global.db)?);
+        open(&global.db, options(global, usual)?)
+    };
+    warned(waiting(global, open)?, console)
 }
 
 fn warned(db: Db, console: &Console) -> Result<Db> {

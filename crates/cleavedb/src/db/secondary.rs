@@ -40,9 +40,9 @@ impl Db {
     /// written, no thread is started, and the right to read the files suffices. The primary may
     /// close, die and be opened again meanwhile; without one the last state is read.
     ///
-    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Keyspace::approximate_size`] and
-    /// [`Db::metrics`], whose counters begin anew with each view, work. Other calls fail with
-    /// [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::verify`], [`Db::checkpoint`]
+    /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Keyspace::approximate_size`],
+    /// [`Db::verify`] and [`Db::metrics`], whose counters begin anew with each view, work. Other
+    /// calls fail with [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::checkpoint`]
     /// and backups.
     ///
     /// Snapshots, ranges and cursors see one moment, whatever is caught up. The primary does not

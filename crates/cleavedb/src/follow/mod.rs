@@ -31,12 +31,14 @@ use cleavedb_storage::{
 use self::tail::{Source, Tail, incomplete};
 use crate::build::{BesideWriter, build};
 use crate::catalog::CatalogEntry;
+use crate::check::{self, CheckReport};
 use crate::directories::Directories;
 use crate::engine::{Engine, Primary};
 use crate::full_disk::FullDisk;
 use crate::gate::Intent;
 use crate::manifest::{Current, Followed, Manifest, News};
 use crate::options::Options;
+use crate::progress::Progress;
 use crate::recovery::{Recovered, block_cache};
 use crate::replay::RecoveryReport;
 use crate::state::MemSlot;
@@ -69,6 +71,9 @@ impl Iterator for Pauses {
 
 /// Most views that a read without a snapshot goes through.
 const VIEWS_MAX: usize = 16;
+
+/// Most views that are checked until one has no problem, or a problem that stays.
+const CHECKS_MAX: usize = 5;
 
 /// Memory of the MemTable of an engine that never has an entry, in bytes.
 const NO_MEMORY: usize = 64 << 10;
@@ -276,6 +281,23 @@ impl Follower {
         }
         let view = self.own_view();
         read(&view).map_err(|e| view.explained(e))
+    }
+
+    /// Checks everything in one view. What is missing there may have been removed since it was
+    /// made: a problem counts if the manifest is still the same.
+    pub(crate) fn check(&self, progress: &Progress) -> Result<CheckReport> {
+        for _ in 0..CHECKS_MAX {
+            self.catch_up()?;
+            let view = self.own_view();
+            match check::check(&view, progress) {
+                Ok(report) if !report.problems.is_empty() && view.is_outdated() => {}
+                Err(e) if may_pass(e.kind()) && view.is_outdated() => {}
+                checked => return checked,
+            }
+        }
+        let what = "the process that writes the database has removed files during each of several \
+                    checks; call again when it writes less, or check a checkpoint of it";
+        Err(Error::new(ErrorKind::Outdated, what).with("checks", CHECKS_MAX))
     }
 
     /// Refuses further calls; of snapshots, ranges and cursors too if `all` are to end.

@@ -231,7 +231,6 @@ fn what_writes_is_refused_and_a_close_ends_every_view() {
         secondary.compact().err(),
         secondary.sync().err(),
         secondary.step().err(),
-        secondary.verify().err(),
         secondary.transaction().err(),
         secondary.create_keyspace("a", Default::default()).err(),
         secondary.checkpoint(dir.path().join("copy")).err(),
@@ -262,6 +261,33 @@ fn what_writes_is_refused_and_a_close_ends_every_view() {
     again.put("next", "2").unwrap();
     closed.catch_up().unwrap();
     assert_eq!(closed.get("next").unwrap().unwrap(), "2");
+}
+
+#[test]
+fn a_secondary_checks_what_another_process_writes() {
+    for setup in Setup::designs() {
+        let (dir, primary) = filled(&setup);
+        let path = dir.path().join("db");
+        let secondary = Db::open_secondary_with(&path, setup.options.clone()).unwrap();
+        for round in 0..3_u8 {
+            let report = secondary.verify().unwrap();
+            assert!(report.problems.is_empty(), "{setup}: {:?}", report.problems);
+            assert_eq!((report.keys, report.tables > 0), (200, true), "{setup}");
+            (0..200_u8).for_each(|key| primary.put([key], [round; 300]).unwrap());
+            primary.compact().and_then(|()| primary.collect()).unwrap();
+        }
+        // Damage that stays is no file that was removed.
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let names = fs::read_dir(&path).unwrap().map(|entry| name(entry.unwrap()));
+        for table in names.filter(|name| name.ends_with(".tbl")) {
+            let mut bytes = fs::read(path.join(&table)).unwrap();
+            bytes[20] ^= 1;
+            fs::write(path.join(&table), bytes).unwrap();
+        }
+        let fresh = Db::open_secondary_with(&path, setup.options.clone()).unwrap();
+        let found = fresh.verify().map(|report| report.problems.len());
+        assert!(found.as_ref().is_ok_and(|problems| *problems > 0), "{setup}: {found:?}");
+    }
 }
 
 /// Whatever a primary does under a snapshot, the snapshot sees the same, or says that it is

@@ -122,7 +122,7 @@ impl fmt::Display for Checked {
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
-    run_on(store::find(global)?, console, Db::verify_with)
+    run_on(store::find_or_follow(global, console)?, console, Db::verify_with)
 }
 
 /// Checks `db`, which is open for reading only, by `verify`.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdin, ChildStdout};
 
 use crate::common::{Home, Ran};
+use crate::manners::send;
 use crate::read_only::{as_ordinary_user, let_others_read};
 
 /// A shell that keeps the database open.
@@ -73,7 +74,7 @@ fn a_running_shell_is_followed() {
         assert_eq!(followed(home.run(&["get", "second"])), "4");
         home.run(&["get", "first"]).fails(1, "there is no such key");
         home.run(&["put", "second", "5"]).fails(4, "has the database open");
-        home.run(&["check"]).fails(4, "has the database open");
+        assert!(followed(home.run(&["check"])).ends_with("all is well\n"));
         // A reader that is killed leaves nothing that the shell would notice.
         let (mut reader, reader_stdin) = home.start(&["scan"]);
         reader.kill().unwrap();
@@ -102,5 +103,38 @@ fn a_user_who_may_not_write_follows() {
     let db = home.path("cleave.db");
     fs::set_permissions(db, Permissions::from_mode(0o755)).unwrap();
     assert_eq!(shell.run("put third 3", "third"), "3");
+    shell.end();
+}
+
+/// Of two loops of puts more than half failed.
+#[test]
+fn commands_that_write_wait_for_each_other() {
+    const LOOPS: usize = 3;
+    const PUTS: usize = 5;
+    let home = Home::new();
+    std::thread::scope(|scope| {
+        for number in 0..LOOPS {
+            let home = &home;
+            scope.spawn(move || {
+                for at in 0..PUTS {
+                    let key = format!("{number} {at}");
+                    home.run(&["--wait", "10min", "put", &key, "value"]).ok();
+                }
+            });
+        }
+    });
+    assert_eq!(home.run(&["--quiet", "count"]).text(), format!("{}\n", LOOPS * PUTS));
+    let mut shell = Shell::new(&home);
+    assert_eq!(shell.run("put more 1", "more"), "1");
+    for command in [&["del", "more"][..], &["backup", "backups"], &["checkpoint", "copy"]] {
+        let refused = home.run(&[&["--wait", "20ms"], command].concat());
+        refused.fails(4, "has the database open");
+    }
+    // A signal ends the wait.
+    let (mut waiting, stdin) = home.start(&["--wait", "10min", "backup", "backups"]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    send("INT", &waiting);
+    assert!(!waiting.wait().unwrap().success());
+    drop(stdin);
     shell.end();
 }

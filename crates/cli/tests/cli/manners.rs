@@ -16,7 +16,7 @@ fn a_preset_is_named_in_any_case() {
     home.run(&["--preset", "btree", "get", "a"]).fails(2, "hashkv");
 }
 
-fn send(signal: &str, child: &Child) {
+pub(crate) fn send(signal: &str, child: &Child) {
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
@@ -90,7 +90,7 @@ fn help_of_a_command_shows_its_own_options_and_the_way_to_the_others() {
 fn who_holds_the_lock_is_named() {
     let home = Home::new();
     let (child, stdin) = home.waiting_import();
-    home.run(&["check"]).fails(4, &format!("process {}", child.id()));
+    home.run(&["collect"]).fails(4, &format!("process {}", child.id()));
     drop(stdin);
     Ran::new(child.wait_with_output().unwrap()).ok();
     home.run(&["get", "first"]).ok();

@@ -4,6 +4,7 @@ mod builder;
 mod read_only;
 mod operand_chains;
 mod transactions;
+mod batches;
 mod checkpoints;
 mod destruction;
 mod for_tests;
@@ -34,7 +35,6 @@ use cleavedb_storage::{Disk, Storage};
 pub use self::builder::Builder;
 pub use self::keyspace::{BulkLoad, Keyspace};
 use crate::backup_record::check_no_backup;
-use crate::batch::WriteBatch;
 use crate::build::build;
 use crate::catalog::KeyspaceRef;
 use crate::check::{self, CheckReport};
@@ -48,7 +48,7 @@ use crate::full_disk::{FullDisk, disk_of};
 use crate::gate::Intent;
 use crate::jobs::removal;
 use crate::limit::Limit;
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
@@ -56,10 +56,8 @@ use crate::session::unless_full;
 use crate::space::reserve;
 use crate::threads::Threads;
 use crate::transaction::Commits;
-use crate::write::{self, Terms};
 use crate::{
-    bulk_load, dictionaries, events, full_collection, maintenance, memtables, pressure, scheduler,
-    session,
+    bulk_load, events, full_collection, maintenance, memtables, pressure, scheduler, session,
 };
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
@@ -364,34 +362,6 @@ impl Db {
     /// The findings of the open.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.inner.report
-    }
-
-    /// Applies a batch with the database's default durability: all of it or nothing, also after a
-    /// crash. Fails with [`crate::ErrorKind::InvalidArgument`] if it takes more memory than an
-    /// eighth of [`Options::memory_bytes`]; nothing is written then. It takes keys, values that do
-    /// not leave the index, and about 50 bytes for each operation; 300, and its value once more,
-    /// for one that expires or is compressed. Of 768 MiB 1.1 million puts of 35 bytes fit.
-    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
-        self.write_with(batch, self.options().durability)
-    }
-
-    /// As [`Db::write`]. With [`Durability::Sync`] the batch, and everything committed before it,
-    /// survives a loss of power once this returns.
-    pub fn write_with(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
-        self.open_engine()?;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let engine = self.inner.writable()?;
-        if self.merges_read(engine, batch) {
-            return self.write_reading(engine, batch, durability);
-        }
-        let changes = batch.changes(&engine.catalog.default);
-        let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
-        write::write_changes(engine, changes, durability, terms)?;
-        dictionaries::make_due(engine);
-        self.join_all_expiring(engine, batch)?;
-        self.shorten_chains(engine, batch.len())
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

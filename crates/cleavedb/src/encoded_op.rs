@@ -8,6 +8,7 @@ use cleavedb_base::{EncodedKey, Expiry, FileNumber, KeyspaceId, ValuePointer};
 
 use crate::batch::Op;
 use crate::catalog::CatalogEntry;
+use crate::state::keyspace_bit;
 use crate::time::Time;
 
 /// An operation prepared outside of the append lock.
@@ -127,6 +128,12 @@ impl<'a> EncodedOp<'a> {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.header.record_len() as u64
+    }
+
+    /// The bit of its keyspace, if its value expires.
+    #[inline]
+    pub(crate) fn expiring(&self) -> u64 {
+        if self.header.kind.expires() { keyspace_bit(self.encoded_key.as_bytes()) } else { 0 }
     }
 
     /// The file of the blob that it names, if it does.

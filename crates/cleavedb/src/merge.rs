@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{OPERAND_LEN_MAX, OPERATOR_NAME_MAX, VALUE_LEN_MAX};
+use cleavedb_base::sync::RwLock;
 use cleavedb_base::{Error, ErrorKind, Result, StoredOperand};
 use cleavedb_index::OperandRule;
 
@@ -292,13 +293,15 @@ pub(crate) struct Merges {
     pub(crate) rule: Arc<JobRule>,
     /// Keys that the next merges write anew.
     pub(crate) long_chains: LongChains,
+    /// Shared by merges that read; one that would never come to its end has it alone.
+    pub(crate) turn: RwLock<()>,
 }
 
 impl Merges {
     /// Jobs make no values of operands that are longer than `value_max` bytes.
     pub(crate) fn new(operators: &MergeOperators, value_max: usize) -> Self {
         let rule = JobRule { operators: operators.clone(), value_max };
-        Self { rule: Arc::new(rule), long_chains: LongChains::default() }
+        Self { rule: Arc::new(rule), long_chains: LongChains::default(), turn: RwLock::new(()) }
     }
 
     pub(crate) fn operators(&self) -> &MergeOperators {

@@ -26,6 +26,8 @@ pub(crate) struct ManyOps<'o> {
     pub(crate) deletes: bool,
     /// Whether a value of theirs leaves the index.
     pub(crate) separated: bool,
+    /// The bits of the keyspaces of their values that expire.
+    pub(crate) expiring: u64,
 }
 
 impl Ops<'_> {
@@ -71,6 +73,15 @@ impl Ops<'_> {
         match self {
             Self::Few(ops) => ops.iter().any(EncodedOp::is_separated),
             Self::Many(ops) => ops.separated,
+        }
+    }
+
+    /// The bits of the keyspaces of their values that expire.
+    #[inline]
+    pub(crate) fn expiring(&self) -> u64 {
+        match self {
+            Self::Few(ops) => ops.iter().fold(0, |bits, op| bits | op.expiring()),
+            Self::Many(ops) => ops.expiring,
         }
     }
 }

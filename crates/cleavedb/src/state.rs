@@ -104,6 +104,15 @@ impl MemSlot {
         }
     }
 
+    /// Notes the keyspaces of values that expire and are about to be put here, under the append
+    /// lock: a merge that commits behind them sees them (decision 0058).
+    #[inline]
+    pub(crate) fn will_expire(&self, keyspaces: u64) {
+        if keyspaces != 0 {
+            self.expiring.fetch_or(keyspaces, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a value of a tree key with this expiry.
     pub(crate) fn expires(&self, encoded_key: &[u8], expiry: Expiry) {
         if !expiry.is_never() {
@@ -195,7 +204,7 @@ impl Drop for MemSlot {
 }
 
 /// The bit of the keyspace of a tree key among 64.
-fn keyspace_bit(encoded_key: &[u8]) -> u64 {
+pub(crate) fn keyspace_bit(encoded_key: &[u8]) -> u64 {
     split_encoded_key(encoded_key).map_or(0, |(id, _)| 1 << (id.0 % 64))
 }
 

@@ -37,6 +37,9 @@ pub(crate) struct Terms<'a> {
     pub(crate) reads: Option<&'a ReadSet>,
     /// Keyspaces of the operations besides the default one: none may have been dropped.
     pub(crate) keyspaces: &'a [Arc<CatalogEntry>],
+    /// Asked under the append lock: whether its operands have to read, since values may expire
+    /// where they go. Nothing is written then.
+    pub(crate) must_read: Option<&'a dyn Fn() -> bool>,
     /// Called with the first sequence number, under the append lock, before the commit is visible.
     pub(crate) numbered: Option<&'a dyn Fn(SeqNo)>,
 }
@@ -50,7 +53,10 @@ pub(crate) fn write_changes<'a>(
 ) -> Result<()> {
     terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
     let takes = changes.clone().map(|(change, keyspace)| change.memory(keyspace)).sum();
-    check_memory(takes, engine.options.batch_max())?;
+    check_memory(takes, engine.options.batch_max()).map_err(|e| {
+        let count = changes.clone().count();
+        e.with("operations", count).with("fit", count * engine.options.batch_max() / takes)
+    })?;
     let bytes = changes.clone().map(|(change, _)| change.len()).sum();
     let mut ranges = RangeDeletes::new(engine);
     for (position, (change, keyspace)) in changes.clone().enumerate() {
@@ -377,11 +383,16 @@ fn commit_batch(
     durability: Durability,
     terms: Terms<'_>,
 ) -> Result<()> {
-    let len = ops.record_bytes();
+    let (len, expiring) = (ops.record_bytes(), ops.expiring());
     let append = lock_with_room(engine, ops, len)?;
     terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
+    }
+    append.memtable.will_expire(expiring);
+    if terms.must_read.is_some_and(|must_read| must_read()) {
+        let what = "a merge has to read, since a value that expires was put near it meanwhile";
+        return Err(Error::new(ErrorKind::Conflict, what));
     }
     let numbered = terms.numbered.unwrap_or(&|_| {});
     engine.commit.write(append, (ops, len), durability, numbered, || engine.state.load())

@@ -1,18 +1,13 @@
-//! Chains of operands that have become long, or lie above a value that expires: writes of operands
-//! put their values anew.
-
-use std::sync::Arc;
+//! Chains of operands that have become long: writes of operands put their values anew.
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{EncodedKey, Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use super::Db;
-use crate::batch::WriteBatch;
-use crate::catalog::{CatalogEntry, KeyspaceRef};
+use crate::catalog::KeyspaceRef;
 use crate::engine::Engine;
 use crate::merge::OPERANDS_COUNTED;
-use crate::operand_chains::{chain_in_memory, may_expire};
-use crate::options::Durability;
+use crate::operand_chains::chain_in_memory;
 use crate::read::merged;
 use crate::time::Lifetime;
 
@@ -41,64 +36,6 @@ impl Db {
         // The operand itself is written; the next write meets what is wrong, and reports it.
         let is_passing = |e: &Error| e.kind() != ErrorKind::Closed;
         done.map(drop).or_else(|e| if is_passing(&e) { Ok(()) } else { Err(e) })
-    }
-
-    /// Whether a merge of `batch` may meet a value that expires.
-    #[inline]
-    pub(crate) fn merges_read(&self, engine: &Engine, batch: &WriteBatch) -> bool {
-        batch
-            .merges(&engine.catalog.default)
-            .any(|(keyspace, key)| may_expire(engine, keyspace, key))
-    }
-
-    /// Writes a batch as a transaction.
-    #[cold]
-    pub(crate) fn write_reading(
-        &self,
-        engine: &Engine,
-        batch: &WriteBatch,
-        durability: Durability,
-    ) -> Result<()> {
-        self.transact_with(durability, |transaction| {
-            let mut changes = batch.changes(&engine.catalog.default);
-            changes.try_for_each(|(change, keyspace)| transaction.apply(change, keyspace))
-        })
-    }
-
-    /// As [`Db::join_expiring`], for all merges of a batch.
-    pub(crate) fn join_all_expiring(&self, engine: &Engine, batch: &WriteBatch) -> Result<()> {
-        let mut merges = batch.merges(&engine.catalog.default);
-        merges.try_for_each(|(keyspace, key)| self.join_expiring(engine, keyspace, key))
-    }
-
-    /// Puts the value of a key to which an operand was written, if one that expires was put there
-    /// meanwhile: the operand did not know of it.
-    #[inline]
-    pub(crate) fn join_expiring(
-        &self,
-        engine: &Engine,
-        keyspace: &Arc<CatalogEntry>,
-        key: &[u8],
-    ) -> Result<()> {
-        let is_alone = !may_expire(engine, keyspace, key);
-        if is_alone { Ok(()) } else { self.join_expiring_now(engine, keyspace, key) }
-    }
-
-    #[cold]
-    fn join_expiring_now(
-        &self,
-        engine: &Engine,
-        keyspace: &Arc<CatalogEntry>,
-        key: &[u8],
-    ) -> Result<()> {
-        let encoded_key = EncodedKey::new(keyspace.id, key);
-        self.transact(|transaction| {
-            let mut within = transaction.keyspace(&KeyspaceRef(keyspace.clone()));
-            let (chain, _, expiry) =
-                merged::chain(engine, encoded_key.as_bytes(), within.read_point()?)?;
-            let value = within.get(key)?.filter(|_| chain.operands > 0 && !expiry.is_never());
-            value.map_or(Ok(()), |value| within.put_living(key, &value, Lifetime::Until(expiry)))
-        })
     }
 
     /// Puts the value of a tree key of any keyspace, unless it changes meanwhile, or is too long

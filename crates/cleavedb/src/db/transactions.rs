@@ -59,20 +59,29 @@ impl Db {
     ) -> Result<T> {
         let mut attempts = 0;
         loop {
-            let _body = Body::begin();
-            let mut transaction = self.transaction()?;
-            let answer = body(&mut transaction)?;
-            match transaction.commit_with(durability) {
-                Ok(()) => return Ok(answer),
+            match self.attempt(durability, &mut body) {
                 Err(e) if e.kind() == ErrorKind::Conflict && attempts < ATTEMPTS_MAX - 1 => {}
                 Err(e) if e.kind() == ErrorKind::Conflict => {
                     return Err(e.with("attempts", ATTEMPTS_MAX));
                 }
-                Err(e) => return Err(e),
+                done => return done,
             }
             attempts += 1;
             pause(attempts);
         }
+    }
+
+    /// Runs `body` in a transaction and commits it, once.
+    pub(crate) fn attempt<T>(
+        &self,
+        durability: Durability,
+        body: &mut impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let _body = Body::begin();
+        let mut transaction = self.transaction()?;
+        let answer = body(&mut transaction)?;
+        transaction.commit_with(durability)?;
+        Ok(answer)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Merges: what operands do to values, in every layout and place, and that they become few.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use cleavedb::{
-    Background, Db, Durability, ErrorKind, KeyspaceOptions, MergeOperators, Operand, Options,
-    TimeSource, WriteBatch,
+    Background, Db, Durability, ErrorKind, KeyspaceOptions, MergeOperator, MergeOperators, Operand,
+    Options, TimeSource, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::{Setup, merges, session};
@@ -262,6 +264,86 @@ fn merges_beside_a_put_with_a_time_to_live_go_with_it() {
                 db.compact().unwrap();
             }
         }
+    }
+}
+
+/// The operand was committed, and then the error of the read came: a caller that tried again
+/// counted twice, and the key could not be read.
+#[test]
+fn a_merge_that_fails_has_written_nothing() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        let minute = Duration::from_secs(60);
+        let mut batch = WriteBatch::new();
+        // Nothing expires here before the batch.
+        batch.put_with_ttl("text", "no number", minute).unwrap();
+        batch.merge("text", &Operand::add(1)).unwrap().put("beside", "1").unwrap();
+        assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::Merge, "{setup}");
+        assert_eq!((db.get("text").unwrap(), db.get("beside").unwrap()), (None, None), "{setup}");
+        batch.clear();
+        batch.put_with_ttl("hits", "41", minute).unwrap();
+        batch.merge("hits", &Operand::add(1)).unwrap();
+        db.write(&batch).unwrap();
+        let expected = ("42".into(), Some(setup.clock.now() + minute));
+        assert_eq!(db.get_with_expiry("hits").unwrap().unwrap(), expected, "{setup}");
+        setup.clock.advance(minute);
+        assert_eq!(db.get("hits").unwrap(), None, "{setup}");
+    }
+}
+
+thread_local! {
+    static IS_SLOW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Adds, and, in a thread that is slow, waits until another merge was made: of merges that read,
+/// that of such a thread is overtaken each time, unless no other may go ahead.
+struct Overtaken(Arc<AtomicUsize>);
+
+impl MergeOperator for Overtaken {
+    fn name(&self) -> &str {
+        "overtaken"
+    }
+
+    fn apply(&self, _: &[u8], value: Option<&[u8]>, _: &[u8]) -> Option<Vec<u8>> {
+        let before = self.0.load(Ordering::Acquire);
+        let begun = Instant::now();
+        while IS_SLOW.get()
+            && self.0.load(Ordering::Acquire) == before
+            && begun.elapsed() < Duration::from_millis(50)
+        {
+            std::thread::yield_now();
+        }
+        Some([value.unwrap_or_default(), b"1"].concat())
+    }
+}
+
+/// The last of a thousand attempts failed with a conflict.
+#[test]
+fn merges_of_many_threads_into_a_value_that_expires_never_conflict() {
+    const SLOW: usize = 3;
+    for setup in Setup::designs() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let merge_operators = MergeOperators::default().with(Overtaken(made.clone()));
+        let options = Options { merge_operators, ..setup.options.clone() };
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        db.put_with_ttl("hits", "", Duration::from_secs(60)).unwrap();
+        let merge = || db.merge("hits", &Operand::new("overtaken", "")).unwrap();
+        let (mut merged, ended) = (0, AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..SLOW {
+                scope.spawn(|| {
+                    IS_SLOW.set(true);
+                    merge();
+                    ended.fetch_add(1, Ordering::Release);
+                });
+            }
+            while ended.load(Ordering::Acquire) < SLOW {
+                merge();
+                merged += 1;
+                made.fetch_add(1, Ordering::Release);
+            }
+        });
+        assert_eq!(db.get("hits").unwrap().unwrap().len(), SLOW + merged, "{setup}");
     }
 }
 

@@ -273,7 +273,9 @@ fn a_secondary_checks_what_another_process_writes() {
             let report = secondary.verify().unwrap();
             assert!(report.problems.is_empty(), "{setup}: {:?}", report.problems);
             assert_eq!((report.keys, report.tables > 0), (200, true), "{setup}");
-            (0..200_u8).for_each(|key| primary.put([key], [round; 300]).unwrap());
+            for key in 0..200_u8 {
+                primary.put_with([key], [round; 300], Durability::Os).unwrap();
+            }
             primary.compact().and_then(|()| primary.collect()).unwrap();
         }
         // Damage that stays is no file that was removed.

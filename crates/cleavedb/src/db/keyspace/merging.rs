@@ -1,7 +1,7 @@
 //! Merges: writes that change what is there without reading it.
 
 use bytes::Bytes;
-use cleavedb_base::{EncodedKey, Result};
+use cleavedb_base::{EncodedKey, ErrorKind, Result};
 
 use super::Keyspace;
 use crate::batch::Op;
@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::merge::Operand;
 use crate::ops::Ops;
 use crate::options::Durability;
+use crate::write::Terms;
 use crate::{operand_chains, read, write};
 
 impl Keyspace {
@@ -24,10 +25,12 @@ impl Keyspace {
     /// An operand, with the name of its operator, has at most 64 KiB, and stays in the index until
     /// it meets the value. A value that expires ([`Keyspace::put_with_ttl`]) keeps its expiry and
     /// goes with all that has changed it; a merge after that begins anew, with a value that lives
-    /// as its keyspace says ([`crate::KeyspaceOptions::ttl`]). To a key that is hot (`hoakv`), and
-    /// in a keyspace in which values expire, as far as background work has not put their keys
-    /// apart, a merge is an [`Keyspace::update`], which reads: counters for good are faster in a
-    /// keyspace of their own.
+    /// as its keyspace says ([`crate::KeyspaceOptions::ttl`]). A merge reads, as
+    /// [`Keyspace::update`] does, if its key is hot (`hoakv`) or may have a value that expires. It
+    /// may in a keyspace with a time to live, while values of its keyspace that expire are in
+    /// memory, and while there are some in a table whose keys lie round it. So counters that do not
+    /// expire are faster in a keyspace where nothing does. Of merges that meet at one key none
+    /// fails for the others.
     ///
     /// Fails with [`crate::ErrorKind::Merge`] if the open does not know the operator
     /// ([`crate::Options::merge_operators`]), and with [`crate::ErrorKind::InvalidArgument`] if it
@@ -61,18 +64,23 @@ impl Keyspace {
         let (key, stored) = (key.as_ref(), operand.stored()?);
         Op::put(key, &stored).check()?;
         let engine = self.inner.writable()?;
-        if self.is_hot(engine, key) || operand_chains::may_expire(engine, self.entry(), key) {
-            return self.database().transact_with(durability, |transaction| {
-                transaction.keyspace(self).merge(key, operand)
-            });
+        let reads = || operand_chains::may_expire(engine, self.entry(), key);
+        if !self.is_hot(engine, key) && !reads() {
+            engine.merges.operators().check_stored(&stored)?;
+            let op = EncodedOp::of_operand(key, &stored, self.entry().id);
+            operand_chains::note_long(engine, op.encoded_key.as_bytes(), op.hash);
+            let bytes = (key.len() + stored.len()) as u64;
+            let terms = Terms { must_read: Some(&reads), ..self.terms() };
+            match write::write(engine, Ops::Few(&[op]), bytes, durability, terms) {
+                Err(e) if e.kind() == ErrorKind::Conflict => {}
+                written => {
+                    return written.and_then(|()| self.database().shorten_chains(engine, 1));
+                }
+            }
         }
-        engine.merges.operators().check_stored(&stored)?;
-        let op = EncodedOp::of_operand(key, &stored, self.entry().id);
-        operand_chains::note_long(engine, op.encoded_key.as_bytes(), op.hash);
-        let bytes = (key.len() + stored.len()) as u64;
-        write::write(engine, Ops::Few(&[op]), bytes, durability, self.terms())?;
-        self.database().join_expiring(engine, self.entry(), key)?;
-        self.database().shorten_chains(engine, 1)
+        self.database().merge_reading(engine, durability, |transaction| {
+            transaction.keyspace(self).merge(key, operand)
+        })
     }
 
     /// As [`Keyspace::get`]; of a key whose reads fail with [`crate::ErrorKind::Merge`], since a

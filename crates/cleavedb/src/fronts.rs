@@ -12,6 +12,7 @@
 //! while is forgotten.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
@@ -26,8 +27,8 @@ use crate::ops::Ops;
 /// Dead entries in front of the first key from which on a keyspace is watched.
 pub(crate) const DEAD_MIN: u64 = 16;
 
-/// Commits between two searches after which a front is forgotten.
-const UNUSED_MAX: u32 = 1 << 16;
+/// Writes of a keyspace between two searches after which its front is forgotten.
+const UNUSED_MAX: u32 = 1 << 20;
 
 /// The fronts of keyspaces.
 #[derive(Default)]
@@ -52,7 +53,7 @@ struct Front {
     /// The least tree key that was written behind `since`.
     least: Option<Vec<u8>>,
     since: SeqNo,
-    /// Commits since a search used it.
+    /// Writes of the keyspace since a search used it.
     unused: u32,
 }
 
@@ -83,19 +84,19 @@ impl Fronts {
         // The closure has no failure to hand on.
         let _ = ops.each(|op| {
             let key = op.encoded_key.as_bytes();
-            if !op.deletes
-                && let Some((keyspace, _)) = split_encoded_key(key)
-                && let Some(front) = watched.fronts.get_mut(&keyspace)
+            if let Some((keyspace, _)) = split_encoded_key(key)
+                && let Entry::Occupied(mut front) = watched.fronts.entry(keyspace)
             {
-                front.lower(key);
+                front.get_mut().unused += 1;
+                match front.get().unused {
+                    UNUSED_MAX => drop(front.remove()),
+                    _ if op.deletes => {}
+                    _ => front.get_mut().lower(key),
+                }
             }
             Ok(())
         });
         watched.noted = last_seq;
-        watched.fronts.retain(|_, front| {
-            front.unused += 1;
-            front.unused < UNUSED_MAX
-        });
         self.any.store(!watched.fronts.is_empty(), Ordering::Relaxed);
     }
 

@@ -49,9 +49,9 @@ fn a_directory_of_somebody_else_is_left_alone() {
 fn a_second_opener_is_told_so() {
     let home = Home::new();
     let (child, stdin) = home.waiting_import();
-    home.run(&["check"]).fails(4, "has the database open");
+    home.run(&["collect"]).fails(4, "has the database open");
     home.run(&["put", "key", "other"]).fails(4, "has the database open");
-    let json = home.run(&["--json", "check"]);
+    let json = home.run(&["--json", "collect"]);
     let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     assert_eq!(error["error"]["kind"], json!("locked"));
     drop(stdin);

@@ -98,8 +98,9 @@ struct State {
     pressure: Option<Pressure>,
     /// What the last flushes made of a byte of log.
     growth: Growth,
-    /// Bytes that writers were slowed down for since the last flush.
-    written: u64,
+    /// Bytes of log that no flush covers yet; those that came while writers were not slowed down
+    /// count from the next flush on.
+    unflushed: u64,
     /// Nanoseconds per MiB of log of recent flushes.
     flush_nanos: Option<u64>,
     /// Whether the last MemTable is being filled.
@@ -130,7 +131,7 @@ impl State {
 
     /// Nanoseconds per MiB by the pressure.
     fn pressed(&self) -> u64 {
-        let level = self.pressure.map_or(0.0, |pressure| pressure.expected(self.written));
+        let level = self.pressure.map_or(0.0, |pressure| pressure.expected(self.unflushed));
         if level <= 0.0 {
             return 0;
         }
@@ -191,13 +192,13 @@ impl Throttle {
         self.change(|state| state.fills_last = fills_last());
     }
 
-    /// Records what a flush has made of `bytes` of log.
-    pub(crate) fn flushed(&self, bytes: u64, made: Growth) {
+    /// Records what a flush has made of `bytes` of log, and how many are `unflushed` now.
+    pub(crate) fn flushed(&self, bytes: u64, unflushed: u64, made: Growth) {
         let average = |before: f64, made: f64| before / 2.0 + made / bytes.max(1) as f64 / 2.0;
         self.change(|state| {
             state.growth.level0 = average(state.growth.level0, made.level0);
             state.growth.garbage = average(state.growth.garbage, made.garbage);
-            state.written = 0;
+            state.unflushed = unflushed;
         });
     }
 
@@ -233,7 +234,7 @@ impl Throttle {
     /// The pause that a writer of `bytes` owes at the moment `now`.
     pub(crate) fn pause(&self, bytes: u64, now: Instant) -> Option<(StallCause, Duration)> {
         let mut state = self.state.lock();
-        state.written += bytes;
+        state.unflushed += bytes;
         let nanos = state.update();
         let cause = state.cause?;
         self.nanos_per_mib.store(nanos, Ordering::Relaxed);
@@ -287,7 +288,7 @@ mod tests {
         let throttle = Throttle::default();
         let made = Growth { level0: (48 << 20) as f64, garbage: 0.0 };
         for _ in 0..20 {
-            throttle.flushed(64 << 20, made);
+            throttle.flushed(64 << 20, 0, made);
         }
         let growth = throttle.growth().level0;
         assert!((growth - 0.75).abs() < 1e-3, "{growth}");
@@ -302,9 +303,13 @@ mod tests {
         let expected = nanos();
         throttle.pause(1 << 30, now);
         let (most, stop) = (nanos(), throttle.stop());
-        throttle.flushed(64 << 20, made);
+        throttle.flushed(64 << 20, 0, made);
         throttle.set(level0(208));
         let differs = expected.abs_diff(nanos());
+        // What came during the flush is expected as well.
+        throttle.flushed(64 << 20, 64 << 20, made);
+        throttle.set(level0(160));
+        assert!(nanos().abs_diff(expected) < expected / 1000);
         assert!(begun < expected && differs < expected / 1000, "{differs} of {expected}");
         assert!(expected < most && stop.is_none());
         throttle.set(level0(256));

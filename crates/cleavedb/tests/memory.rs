@@ -288,6 +288,11 @@ fn ktstore() {
 }
 
 #[test]
+fn hoakv() {
+    small(Preset::HoaKv);
+}
+
+#[test]
 fn ohdb() {
     small(Preset::Ohdb);
 }

@@ -192,7 +192,8 @@ impl<'e> Job<'e> for Flush<'e> {
         self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
         let made = Growth { level0: writer.bytes() as f64, garbage };
-        engine.throttle.flushed(self.log_bytes(), made);
+        let unflushed = engine.commit.log.buffer().written_upto().saturating_sub(sealed.end);
+        engine.throttle.flushed(self.log_bytes(), unflushed, made);
         // One that has waited does not tell how fast flushes can be.
         if engine.pacer.flushes_waited() == self.waited_before {
             engine.throttle.flush_took(self.log_bytes(), self.start.elapsed());

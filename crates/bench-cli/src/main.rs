@@ -1,11 +1,12 @@
 //! `cleave-bench`: CleaveDB under the workloads of the harness, and its peers beside it.
-
 //!
 //! [`args`] is what may be typed, [`commands`] what it means; [`engine`] is CleaveDB as the harness
 //! sees it. What both programs have is in the library of `cleave`. The modules, bottom first; a
 //! module uses only those before it.
 
 #![forbid(unsafe_code)]
+// They panic once their reader has gone away.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod failure;
 mod bench_args;

@@ -19,7 +19,7 @@ use crate::null::harness_cost;
 use crate::observer::{Observer, Silent};
 use crate::output::{Output, Reader};
 use crate::pace::Rate;
-use crate::progress::Bar;
+use crate::progress::{Bar, say};
 use crate::recording::RecordingOpener;
 use crate::result::{Line, PhaseResult, Verification};
 use crate::scratch::Scratch;
@@ -393,10 +393,10 @@ fn measure(
     for workload in workloads {
         let result = session.run(workload)?;
         if words && phases.is_empty() {
-            say(bar.as_ref(), &settings(&result));
+            say_above(bar.as_ref(), &settings(&result));
         }
         if words {
-            say(bar.as_ref(), &one_line(&result));
+            say_above(bar.as_ref(), &one_line(&result));
         }
         output.write(&Line::Phase(Box::new(result.clone())))?;
         phases.push(result);
@@ -415,16 +415,16 @@ fn announce(engine: &str, config: &Config, begun: &Begun) {
     let limited = begun.limit.as_ref().map_or("no memory limit".to_owned(), |limit| {
         format!("memory limited to {} with page cache", units::bytes(limit.bytes()))
     });
-    eprintln!(
+    say(format_args!(
         "{engine}: {} records of {} bytes ({data} with keys), {} client(s), seed {}, {limited}",
         units::thousands(config.records as f64),
         config.value_sizes,
         config.threads,
         config.seed,
-    );
+    ));
     for line in &begun.lines {
         if let Line::Disk(limits) = line {
-            eprintln!("{limits}");
+            say(limits);
         }
     }
 }
@@ -477,10 +477,10 @@ fn self_check(config: &Config, workloads: &[Workload]) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn say(bar: Option<&Bar>, line: &str) {
+fn say_above(bar: Option<&Bar>, line: &str) {
     match bar {
         Some(bar) => bar.say(line),
-        None => eprintln!("{line}"),
+        None => say(line),
     }
 }
 

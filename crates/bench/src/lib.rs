@@ -23,6 +23,8 @@
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
 
 #![forbid(unsafe_code)]
+// They panic once their reader has gone away.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod error;
 pub mod hash;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{BenchError, Result};
+use crate::progress::say;
 use crate::result::Line;
 
 /// A program that reads along.
@@ -40,7 +41,7 @@ impl<'a> Output<'a> {
     pub fn note(&mut self, words: &str) {
         match &mut self.reader {
             Some(reader) => reader.note(words),
-            None => eprintln!("{words}"),
+            None => say(words),
         }
     }
 

@@ -1,5 +1,7 @@
-//! A progress bar for a run on a terminal.
+//! Words on standard error: lines, and a progress bar for a run on a terminal.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -7,6 +9,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::observer::Observer;
 use crate::result::PhaseResult;
 use crate::workload::Workload;
+
+/// Prints `line` to standard error. A reader that has closed it has seen enough: that is no error.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
 
 /// A progress bar on the terminal; hides itself when standard error is none.
 pub struct Bar(ProgressBar);
@@ -25,7 +32,7 @@ impl Bar {
 
     /// Prints `line` above the bar.
     pub fn say(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
+        self.0.suspend(|| say(line));
     }
 
     fn style(&self, template: &str) {

@@ -83,6 +83,18 @@ impl<P: Program> Home<P> {
         (child, stdin)
     }
 
+    /// Runs with nothing on standard input, and outputs whose readers have gone away; returns the
+    /// exit code.
+    pub fn run_unheard<A: AsRef<OsStr>>(&self, args: &[A]) -> Option<i32> {
+        let closed = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            writer
+        };
+        let mut command = self.command(args);
+        command.stdin(Stdio::null()).stdout(closed()).stderr(closed()).status().unwrap().code()
+    }
+
     /// An import of `cleave` into a new database that waits for more input. The file `current` is
     /// not there before the import has the database to itself.
     pub fn waiting_import(&self) -> (Child, ChildStdin) {

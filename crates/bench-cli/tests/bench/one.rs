@@ -16,6 +16,32 @@ fn help_of_a_command_shows_its_own_options_and_the_way_to_the_others() {
     assert!(home.run(&["completions", "bash"]).text().contains("cleave-bench"));
 }
 
+/// A run ended by an abort once the reader of standard error had gone away.
+#[test]
+fn every_command_ends_quietly_without_a_reader() {
+    let home = Home::new();
+    let small = "--records 2000 --operations 500";
+    for command in [
+        &format!("bench {small} -w load,ycsb-a --results kept"),
+        &format!("--json bench {small} -w load"),
+        &format!("bench {small} -w load --quiet"),
+        &format!("trace record --out trace {small} -w ycsb-a"),
+        "trace show trace",
+        "bench report kept",
+        "bench --list",
+        "bench --self-check -w load",
+        "bench suite --list",
+        "bench papers --list",
+        "bench features --list",
+        "bench --help",
+        "completions bash",
+        "man",
+    ] {
+        let args: Vec<_> = command.split_whitespace().collect();
+        assert_eq!(home.run_unheard(&args), Some(0), "{command}");
+    }
+}
+
 #[test]
 fn bench_runs_on_every_preset_and_cleans_up() {
     let home = Home::new();

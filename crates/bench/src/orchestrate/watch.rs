@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
+use crate::progress::say;
 use crate::record::{Ended, Outcome, Task};
 use crate::result::PhaseResult;
 use crate::system::DiskLimits;
@@ -72,7 +73,7 @@ impl Rows {
     }
 
     fn say(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
+        self.0.suspend(|| say(line));
     }
 }
 

@@ -104,6 +104,28 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
     }
 }
 
+#[test]
+fn every_command_ends_quietly_without_a_reader() {
+    let home = Home::new();
+    home.fill(&[("key", &"v".repeat(1000))]);
+    home.file("tree/file", b"content");
+    let done = "get key;put key value;--json put key value;merge n add 1;expire key 1h;\
+                del --prefix n;scan;count;size;keyspace create new;keyspace list;\
+                keyspace drop new;stats;stats --all;stats --prometheus;check;compact;collect;\
+                export --jsonl -;export --dir new;import --dir tree;checkpoint copy;\
+                backup backups;backup backups --list;backup backups --verify;\
+                --db again restore backups;repair cleave.db saved;dump cleave.db log;shell;\
+                tour tree;completions bash;man;--help;help get;--version;--with help;\
+                --db copy destroy --yes";
+    for command in done.split(';') {
+        let args: Vec<_> = command.split_whitespace().collect();
+        assert_eq!(home.run_unheard(&args), Some(0), "{command}");
+    }
+    for (args, code) in [(&["get", "gone"][..], 1), (&["frobnicate"], 2), (&["changes"], 4)] {
+        assert_eq!(home.run_unheard(args), Some(code), "{args:?}");
+    }
+}
+
 /// The files of the database that may hold values.
 fn value_files(home: &Home) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(home.path("cleave.db")).unwrap();

@@ -43,6 +43,33 @@ fn sizes_are_estimated() {
     home.run(&["size", "-k", "none"]).fails(4, "no keyspace of that name");
 }
 
+/// `del` counted the keys of a range whose ends were reversed, and said that it had deleted 0.
+#[test]
+fn a_range_without_room_for_a_key_is_refused_by_every_command() {
+    let home = users();
+    let ranges = [
+        &["--from", "z", "--to", "a"][..],
+        &["--prefix", "ada:", "--from", "bob:"],
+        &["--prefix", "bob:", "--to", "ada:"],
+    ];
+    for range in ranges {
+        for command in ["scan", "count", "count --approximate", "size", "del", "compact", "collect"]
+        {
+            let args = [&command.split(' ').collect::<Vec<_>>()[..], range].concat();
+            home.run(&args).fails(2, "no key can be in this range: --from lies behind --to");
+        }
+        for command in ["scan", "count", "size", "del", "batch\ndel"] {
+            let line = format!("{command} {}\n", range.join(" "));
+            home.run_with(&["shell"], line.as_bytes()).fails(2, "no key can be in this range");
+        }
+    }
+    // One that only happens to be empty is none of them, and ends in front of its first key.
+    assert_eq!(home.run(&["count", "--from", "c", "--to", "c"]).text(), "0\n");
+    assert_eq!(home.run(&["count", "--prefix", "ada:", "--from", "ada;"]).text(), "0\n");
+    assert_eq!(home.run(&["del", "--from", "x", "--to", "y"]).text(), "deleted 0 keys\n");
+    assert_eq!(home.run(&["count"]).text(), "600\n");
+}
+
 #[test]
 fn what_was_deleted_leaves_the_disk() {
     let home = users();

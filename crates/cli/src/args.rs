@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use cleavedb_units as units;
 
 use crate::durability::DurabilityName;
 use crate::expiry::{self, TtlOrNever};
@@ -22,7 +21,7 @@ use crate::global::Global;
 pub use backups::{BackupArgs, RestoreArgs};
 pub use bulk::BulkArgs;
 pub use changes::ChangesArgs;
-pub use keys::{BoundArgs, CountArgs, DelArgs, MergeArgs, ScanArgs, Within};
+pub use keys::{BoundArgs, CountArgs, DelArgs, GetArgs, MergeArgs, ScanArgs, Within};
 pub use keyspaces::KeyspaceCommand;
 pub use layout::Layout;
 pub use tour::TourArgs;
@@ -68,17 +67,6 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// A part of a value.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct PartArgs {
-    /// Bytes of the value to leave out at its front
-    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
-    pub offset: Option<u64>,
-    /// Most bytes to print
-    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
-    pub length: Option<u64>,
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -87,15 +75,9 @@ pub enum Command {
     /// Standard output gets only the value; on a terminal a line end is added. A value that was put
     /// from a file or from standard input, and is long, is read piece by piece.
     Get {
-        /// The key
-        key: OsString,
-        /// Which part of the value
+        /// Which key, and what of it
         #[command(flatten)]
-        part: PartArgs,
-        /// If a merge cannot be applied to the value: what is below it. A put of that, or a del,
-        /// mends the key
-        #[arg(long, conflicts_with_all = ["offset", "length"])]
-        below: bool,
+        args: GetArgs,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -201,10 +183,10 @@ pub enum Command {
     /// Read commands from the terminal or a pipe, one a line, and keep the database open
     ///
     /// The commands are get, put, merge, expire, del, scan, count and size with their arguments,
-    /// keyspaces, use, stats, compact, collect, sync, help and exit; words are quoted as for a
-    /// shell. A terminal has editing, a history, and Tab for commands and options. In a pipe the
-    /// first line that fails ends it, with the exit code of its failure and the number of the line;
-    /// a missing key is reported, and the exit code is 1 at the end.
+    /// batch, commit and rollback, keyspaces, use, stats, compact, collect, sync, help and exit;
+    /// words are quoted as for a shell. A terminal has editing, a history, and Tab for commands and
+    /// options. In a pipe the first line that fails ends it, with the exit code of its failure and
+    /// the number of the line; a missing key is reported, and the exit code is 1 at the end.
     Shell {
         /// How
         #[command(flatten)]

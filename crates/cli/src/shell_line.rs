@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{BoundArgs, CountArgs, DelArgs, MergeArgs, PartArgs, ScanArgs};
+use crate::args::{BoundArgs, CountArgs, DelArgs, GetArgs, MergeArgs, ScanArgs};
 use crate::expiry::{self, TtlOrNever};
+
+const OTHERS: &str = "Other commands of `cleave --help`, as check, import and backup, run outside.";
 
 /// Commands of the shell, one a line; words are quoted as for other shells.
 #[derive(Debug, Parser)]
-#[command(multicall = true, disable_version_flag = true)]
+#[command(multicall = true, disable_version_flag = true, after_help = OTHERS)]
 pub struct ShellLine {
     /// The command.
     #[command(subcommand)]
@@ -21,13 +23,7 @@ pub struct ShellLine {
 #[derive(Debug, Subcommand)]
 pub enum ShellCommand {
     /// Print the value of a key, and a line end
-    Get {
-        /// The key
-        key: OsString,
-        /// Which part of the value
-        #[command(flatten)]
-        part: PartArgs,
-    },
+    Get(GetArgs),
     /// Store a value under a key
     Put {
         /// The key
@@ -48,7 +44,7 @@ pub enum ShellCommand {
         #[arg(value_name = "DURATION")]
         ttl: TtlOrNever,
     },
-    /// Remove a key, or all keys that begin with some bytes
+    /// Remove a key, or all keys of a range
     Del(DelArgs),
     /// List keys and values in key order
     Scan(ScanArgs),
@@ -62,6 +58,12 @@ pub enum ShellCommand {
         #[arg(long)]
         all: bool,
     },
+    /// Begin a batch: what put, merge and del change from here on is written by commit, all at once
+    Batch,
+    /// Write the batch: all of it, or, after a failure, nothing
+    Commit,
+    /// Give the batch up
+    Rollback,
     /// Print the names of all keyspaces but the default one, and the options of each
     Keyspaces,
     /// Use a keyspace from now on, which is made if there is none; `default` is the first one

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use cleavedb_units as units;
 
 /// The keyspace of a command that reads or writes keys.
 #[derive(Args, Debug)]
@@ -10,6 +11,23 @@ pub struct Within {
     /// The keyspace; put, merge, import and shell create it if there is none [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub keyspace: Option<String>,
+}
+
+/// The key to read, and what of its value.
+#[derive(Args, Debug)]
+pub struct GetArgs {
+    /// The key
+    pub key: OsString,
+    /// Bytes of the value to leave out at its front
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub offset: Option<u64>,
+    /// Most bytes to print
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// If a merge cannot be applied to the value: what is below it. A put of that, or a del,
+    /// mends the key
+    #[arg(long, conflicts_with_all = ["offset", "length"])]
+    pub below: bool,
 }
 
 /// The keys to remove.

@@ -5,7 +5,7 @@ use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::args::{BoundArgs, DelArgs, Within};
-use crate::bounds::bounds;
+use crate::bounds::{KeyBound, bounds};
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
 use crate::failure::{Exit, Failure, Result};
@@ -53,14 +53,8 @@ pub(super) fn delete(
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
 
-/// Counts the keys of a range, and removes them in one step: all, or, after a failure or Ctrl-C,
-/// none.
-fn delete_all(
-    keyspace: &Keyspace,
-    args: &BoundArgs,
-    durability: Durability,
-    console: &Console,
-) -> Result<()> {
+/// The range of keys to remove, which must be named.
+pub(super) fn range(args: &BoundArgs, console: &Console) -> Result<(KeyBound, KeyBound)> {
     if !args.are_given() {
         let what = "name a key, or a range by --prefix, --from or --to";
         return Err(Failure::Usage(what.to_owned()));
@@ -70,14 +64,26 @@ fn delete_all(
         let what = "this is the range of every key; name one byte at least, or drop the keyspace";
         return Err(Failure::Usage(what.to_owned()));
     }
-    let range = || (from.as_deref(), to.as_deref());
+    Ok((from, to))
+}
+
+/// Counts the keys of a range, and removes them in one step: all, or, after a failure or Ctrl-C,
+/// none.
+fn delete_all(
+    keyspace: &Keyspace,
+    args: &BoundArgs,
+    durability: Durability,
+    console: &Console,
+) -> Result<()> {
+    let (from, to) = range(args, console)?;
+    let whole = || (from.as_deref(), to.as_deref());
     let mut keys = 0;
-    for item in keyspace.range(range()).keys_only() {
+    for item in keyspace.range(whole()).keys_only() {
         interrupt::check()?;
         item?;
         keys += 1;
     }
-    keyspace.delete_range_with(range(), durability)?;
+    keyspace.delete_range_with(whole(), durability)?;
     if console.json() {
         return console.json_line(&DeletedAll { keys });
     }

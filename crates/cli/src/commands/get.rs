@@ -1,12 +1,11 @@
 //! `get`: prints the value of a key, or a part of it.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use cleavedb::{Keyspace, ValueReader};
 use serde::Serialize;
 
-use crate::args::{PartArgs, Within};
+use crate::args::{GetArgs, Within};
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
 use crate::expiry::Moment;
@@ -28,31 +27,33 @@ struct Got<'a> {
 }
 
 pub(super) fn run(
-    (key, part, below): (&OsStr, PartArgs, bool),
+    args: &GetArgs,
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    let key = from_argument(key, global.hex)?;
+    let key = from_argument(&args.key, global.hex)?;
     let db = store::open_or_follow(global, console)?;
-    let printed = store::find_keyspace(&db, within).and_then(|keyspace| match below {
-        true => print_below(&keyspace, &key, console),
-        false => print(&keyspace, &key, part, (console.on_terminal(), console)),
-    });
+    let printed = store::find_keyspace(&db, within)
+        .and_then(|keyspace| print(&keyspace, &key, args, (console.on_terminal(), console)));
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
 
-/// Prints a part of the value of `key`, with a line end if `line_end` is set and it has none.
+/// Prints what is asked for of the value of `key`, with a line end if `line_end` is set and it has
+/// none.
 pub(super) fn print(
     keyspace: &Keyspace,
     key: &[u8],
-    part: PartArgs,
+    args: &GetArgs,
     (line_end, console): (bool, &Console),
 ) -> Result<()> {
+    if args.below {
+        return print_below(keyspace, key, (line_end, console));
+    }
     let mut reader = keyspace.get_reader(key)?.ok_or(Failure::NotFound)?;
-    let offset = part.offset.unwrap_or_default().min(reader.len());
-    let len = part.length.unwrap_or(u64::MAX).min(reader.len() - offset);
+    let offset = args.offset.unwrap_or_default().min(reader.len());
+    let len = args.length.unwrap_or(u64::MAX).min(reader.len() - offset);
     reader.seek(SeekFrom::Start(offset)).map_err(Failure::of_reader)?;
     if console.json() {
         let (expires, mut value) = (reader.expires(), Vec::new());
@@ -95,14 +96,19 @@ fn write(mut reader: ValueReader, len: u64, console: &Console) -> Result<Option<
 }
 
 /// Prints the value of `key` below a merge that cannot be applied.
-fn print_below(keyspace: &Keyspace, key: &[u8], console: &Console) -> Result<()> {
+fn print_below(
+    keyspace: &Keyspace,
+    key: &[u8],
+    (line_end, console): (bool, &Console),
+) -> Result<()> {
     let value = keyspace.get_below_failed_merge(key)?.ok_or(Failure::NotFound)?;
     if console.json() {
         let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
         return console.json_line(&Got { key, value, expires: None });
     }
-    match console.hex() {
-        true => console.line(to_hex(&value)),
-        false => console.write(&value),
+    if console.hex() {
+        return console.line(to_hex(&value));
     }
+    console.write(&value)?;
+    if line_end && value.last() != Some(&b'\n') { console.write(b"\n") } else { Ok(()) }
 }

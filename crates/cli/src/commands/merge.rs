@@ -35,7 +35,7 @@ pub(super) fn merge(
 }
 
 /// The key and the operand, before anything is opened.
-fn parsed(args: &MergeArgs, console: &Console) -> Result<(Vec<u8>, Operand)> {
+pub(super) fn parsed(args: &MergeArgs, console: &Console) -> Result<(Vec<u8>, Operand)> {
     let bytes = |argument| from_argument(argument, console.hex());
     Ok((bytes(&args.key)?, Operand::new(&*args.operator, bytes(&args.operand)?)))
 }

@@ -48,9 +48,7 @@ impl Program for Arguments {
 
 fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
     match command {
-        Command::Get { key, part, below, within } => {
-            get::run((&key, part, below), &within, global, console)
-        }
+        Command::Get { args, within } => get::run(&args, &within, global, console),
         Command::Put { key, value, file, ttl, durability, within } => {
             let (how, source) = ((ttl, durability.into()), Source::of(value, file));
             put::run((&key, &source), how, &within, global, console)

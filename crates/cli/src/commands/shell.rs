@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
 
-use clap::Parser;
-use cleavedb::{Db, Durability, Keyspace};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use cleavedb::{Db, Durability, Keyspace, WriteBatch};
 
-use crate::args::{ShellArgs, Within};
+use crate::args::{Arguments, DelArgs, ShellArgs, Within};
 use crate::commands::{count, del, expire, get, keyspace, merge, put, scan, size, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
@@ -32,7 +33,7 @@ pub(super) fn run(
     let durability = args.durability.into();
     let done = store::keyspace(&db, within).and_then(|keyspace| {
         let db = &db;
-        Shell { db, keyspace, durability, on_terminal, global, console }.read()
+        Shell { db, keyspace, batch: None, durability, on_terminal, global, console }.read()
     });
     store::closed(db, done)
 }
@@ -42,6 +43,8 @@ struct Shell<'a> {
     db: &'a Db,
     /// The one that commands use.
     keyspace: Keyspace,
+    /// What was changed since `batch`, and is not written yet.
+    batch: Option<WriteBatch>,
     durability: Durability,
     on_terminal: bool,
     global: &'a Global,
@@ -57,12 +60,12 @@ impl Shell<'_> {
         loop {
             self.console.flush()?;
             if !input.next(&mut line)? {
-                return Ok(exit);
+                return self.end(exit);
             }
             number += 1;
             match self.answer(&line) {
                 Ok(true) => {}
-                Ok(false) => return Ok(exit),
+                Ok(false) => return self.end(exit),
                 Err(cause) => {
                     let missing = matches!(cause, Failure::NotFound);
                     let ends = matches!(cause, Failure::Interrupted | Failure::PipeClosed);
@@ -81,15 +84,32 @@ impl Shell<'_> {
         }
     }
 
+    /// Ends with `exit`, unless a batch is left.
+    fn end(&self, exit: Exit) -> Result<Exit> {
+        if self.batch.is_none() {
+            return Ok(exit);
+        }
+        let what = "the batch at the end was not committed: nothing of it is stored";
+        Err(Failure::Usage(what.to_owned()))
+    }
+
     /// Runs a line; false if it ends the shell.
     fn answer(&mut self, line: &[u8]) -> Result<bool> {
         let words = shlex::bytes::split(line)
             .ok_or_else(|| Failure::Usage("a quote is not closed".to_owned()))?;
-        if words.is_empty() {
-            return Ok(true);
-        }
-        let line = match ShellLine::try_parse_from(words.into_iter().map(OsString::from_vec)) {
+        let words: Vec<_> = words.into_iter().map(OsString::from_vec).collect();
+        let Some(first) = words.first() else { return Ok(true) };
+        let line = match ShellLine::try_parse_from(&words) {
             Ok(line) => line,
+            Err(error)
+                if error.kind() == ErrorKind::InvalidSubcommand
+                    && Arguments::command().find_subcommand(first).is_some() =>
+            {
+                let first = first.to_string_lossy();
+                return Err(Failure::Usage(format!(
+                    "the shell has no command {first}: run `cleave {first}` outside of it"
+                )));
+            }
             Err(error) if !error.use_stderr() => {
                 return self.console.line(error.render()).map(|()| true);
             }
@@ -102,13 +122,63 @@ impl Shell<'_> {
         self.run(&line.command)
     }
 
+    /// Adds a change to the batch that was begun; false if `command` is none, or there is no batch.
+    fn add(&mut self, command: &ShellCommand) -> Result<bool> {
+        let Self { keyspace, batch: Some(batch), console, .. } = self else { return Ok(false) };
+        let bytes = |argument: &OsString| from_argument(argument, console.hex());
+        let mut batch = batch.keyspace(keyspace);
+        match command {
+            ShellCommand::Put { key, value, ttl: None } => batch.put(bytes(key)?, bytes(value)?)?,
+            ShellCommand::Put { key, value, ttl: Some(ttl) } => {
+                batch.put_with_ttl(bytes(key)?, bytes(value)?, *ttl)?
+            }
+            ShellCommand::Merge(args) => {
+                let (key, operand) = merge::parsed(args, console)?;
+                batch.merge(key, &operand)?
+            }
+            ShellCommand::Del(DelArgs { key: Some(key), .. }) => batch.delete(bytes(key)?)?,
+            ShellCommand::Del(DelArgs { key: None, bounds }) => {
+                batch.delete_range(del::range(bounds, console)?)?
+            }
+            ShellCommand::Expire { .. } => {
+                let what = "expire reads the value and cannot be in a batch; put it with --ttl";
+                return Err(Failure::Usage(what.to_owned()));
+            }
+            _ => return Ok(false),
+        };
+        Ok(true)
+    }
+
+    /// Begins, writes or gives up the batch.
+    fn batch(&mut self, command: &ShellCommand) -> Result<()> {
+        let what = match (command, self.batch.take()) {
+            (ShellCommand::Batch, None) => {
+                self.batch = Some(WriteBatch::new());
+                return Ok(());
+            }
+            (ShellCommand::Batch, begun) => {
+                self.batch = begun;
+                "a batch was begun before; commit or rollback ends it"
+            }
+            (ShellCommand::Commit, Some(batch)) => {
+                return Ok(self.db.write_with(&batch, self.durability)?);
+            }
+            (_, Some(_)) => return Ok(()),
+            (_, None) => "no batch was begun",
+        };
+        Err(Failure::Usage(what.to_owned()))
+    }
+
     fn run(&mut self, command: &ShellCommand) -> Result<bool> {
+        if self.add(command)? {
+            return Ok(true);
+        }
         let Self { db, keyspace, durability, global, console, .. } = self;
         let keyspace = &*keyspace;
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
-            ShellCommand::Get { key, part } => {
-                get::print(keyspace, &bytes(key)?, *part, (true, console))?;
+            ShellCommand::Get(args) => {
+                get::print(keyspace, &bytes(&args.key)?, args, (true, console))?;
             }
             ShellCommand::Put { key, value, ttl } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
@@ -122,6 +192,9 @@ impl Shell<'_> {
             ShellCommand::Count(args) => count::print(keyspace, args, console)?,
             ShellCommand::Size(args) => size::print(keyspace, args, console)?,
             ShellCommand::Stats { all } => stats::print(db, *all, global, console)?,
+            ShellCommand::Batch | ShellCommand::Commit | ShellCommand::Rollback => {
+                self.batch(command)?;
+            }
             ShellCommand::Keyspaces => keyspace::list(db, console)?,
             ShellCommand::Use { name } => self.keyspace = db.keyspace(name)?,
             ShellCommand::Compact => db.compact()?,

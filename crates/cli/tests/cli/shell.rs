@@ -57,6 +57,36 @@ fn a_shell_has_the_commands_that_need_an_open_database() {
     home.run_with(&["shell"], b"expire gone never\n").fails(1, "line 1: there is no such key");
 }
 
+#[test]
+fn a_batch_of_a_shell_is_written_as_a_whole_or_not_at_all() {
+    let home = filled();
+    let batch = "batch\nput c1 1 --ttl 1h\nuse users\nmerge n add 2\nmerge n add 3\n\
+                 use default\ndel a1\ndel --prefix b\ncount\n";
+    let shell = |lines: &str| home.run_with(&["shell"], format!("{batch}{lines}").as_bytes());
+    let rest = |home: &Home| home.run(&["scan", "--keys-only"]).text();
+    assert_eq!(shell("rollback\nput c2 1\ndel c2\n").text(), "4\n");
+    for lines in ["", "exit\n", "expire a1 1h\ncommit\n", "put\ncommit\n", "batch\ncommit\n"] {
+        shell(lines).fails(2, if lines.len() < 6 { "not committed" } else { "line 10: " });
+    }
+    assert_eq!(rest(&home), "a1\na2\nb1\nb2\n");
+    assert_eq!(shell("commit\ncount\n").text(), "4\n2\n");
+    assert_eq!(rest(&home), "a2\nc1\n");
+    assert!(home.run(&["--json", "get", "c1"]).text().contains("expires"));
+    assert_eq!(home.run(&["get", "-k", "users", "n"]).text(), "5");
+    home.run_with(&["shell"], b"commit\n").fails(2, "line 1: no batch was begun");
+}
+
+#[test]
+fn a_shell_reads_below_a_merge_and_names_commands_that_it_has_not() {
+    let home = filled();
+    let lines = b"put a1 text\nmerge a1 add 1\nget a1 --below\n";
+    assert_eq!(home.run_with(&["shell"], lines).text(), "text\n");
+    for command in ["export", "backup", "check", "keyspace"] {
+        let said = format!("line 1: the shell has no command {command}: run `cleave {command}`");
+        home.run_with(&["shell"], command.as_bytes()).fails(2, &said);
+    }
+}
+
 /// A carriage return became a part of the value.
 #[test]
 fn lines_may_end_as_on_other_systems() {

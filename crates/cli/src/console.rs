@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::encoding::{JsonBytes, escape, to_hex};
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Failure, Result, in_words_of_the_program};
 use crate::global::Global;
 
 /// Output of results, notes and errors, and its form.
@@ -111,7 +111,7 @@ impl Console {
         }
         *count += 1;
         if *count <= LEFT_OUT_MAX {
-            self.warn(&format!("left out: {error}"));
+            self.warn(&format!("left out: {}", in_words_of_the_program(&error)));
         }
         Ok(())
     }

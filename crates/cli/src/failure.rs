@@ -128,7 +128,7 @@ pub enum Failure {
 }
 
 /// What errors of the library advise, and how this program does it.
-const ADVICE: [(&str, &str); 7] = [
+const ADVICE: [(&str, &str); 10] = [
     (
         "give them up (`drop_changes`) and call again",
         "`--with change_retention_bytes=0` gives them up",
@@ -137,6 +137,12 @@ const ADVICE: [(&str, &str); 7] = [
         "open the database with change_retention_bytes",
         "a write `--with change_retention_bytes=64MiB` has them kept from then on",
     ),
+    (
+        "copy what a snapshot sees, and go on behind its sequence number",
+        "`cleave export` has what is there, and changes without --from begin with the oldest",
+    ),
+    (" (`durable_only` returns no such changes)", ""),
+    ("does not accept the operand", "does not accept the operand; add takes a whole number"),
     ("get_below_failed_merge (`cleave get --below KEY`)", "`cleave get --below KEY`"),
     ("(u64::MAX; --space-limit none)", "(`--space-limit none`)"),
     ("; use Background::Manual for none", ""),
@@ -145,7 +151,7 @@ const ADVICE: [(&str, &str); 7] = [
 ];
 
 /// An error of the engine, with advice for the command line.
-fn in_words_of_the_program(error: &cleavedb::Error) -> String {
+pub fn in_words_of_the_program(error: &cleavedb::Error) -> String {
     let said = error.to_string();
     ADVICE.iter().fold(said, |said, (library, program)| said.replace(library, program))
 }

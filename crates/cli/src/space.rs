@@ -110,10 +110,13 @@ fn ratio(space: &Space) -> String {
     cost(space.space_amplification, space.data_bytes)
 }
 
+/// The head of costs; below a MiB of data they would only tell what any store takes.
+pub const COSTS: &str = "amplification: cost per byte of keys and values (-: too little data)";
+
 /// A cost that would not tell anything.
 pub const UNTOLD: &str = "-";
 
-/// A cost for each byte of `data`, in words. Below a MiB it would only tell what any store takes.
+/// A cost for each byte of `data`, in words.
 pub fn cost(ratio: f64, data: u64) -> String {
     if data < 1 << 20 { UNTOLD.to_owned() } else { format!("{ratio:.2}") }
 }

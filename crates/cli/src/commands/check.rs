@@ -7,7 +7,7 @@ use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Result, in_words_of_the_program};
 use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -63,9 +63,9 @@ impl Checked {
             bytes_cut: opened.bytes_cut,
             window_lost: opened.window_lost,
             losses: store::losses(opened),
-            problems: report.problems.iter().map(ToString::to_string).collect(),
+            problems: report.problems.iter().map(in_words_of_the_program).collect(),
             unlisted: report.unlisted,
-            unmerged: report.unmerged.iter().map(ToString::to_string).collect(),
+            unmerged: report.unmerged.iter().map(in_words_of_the_program).collect(),
             unmerged_keys: report.unmerged_keys,
         }
     }

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::hot::HotStore;
-use crate::space::{Space, cost};
+use crate::space::{COSTS, Space, cost};
 use crate::store;
 use crate::vitals::Vitals;
 
@@ -298,7 +298,7 @@ impl Stats {
     }
 
     fn amplification(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\namplification: cost per byte of data")?;
+        writeln!(f, "\n{COSTS}")?;
         writeln!(
             f,
             "  space {:>6}  bytes of value files and tables per live byte",

@@ -24,7 +24,7 @@ use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::Progress;
-use crate::space::{Space, compare, cost};
+use crate::space::{COSTS, Space, compare, cost};
 use crate::store;
 use crate::watch;
 
@@ -100,7 +100,7 @@ struct Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\ngarbage collection:\n{}", compare(&self.before, &self.after))?;
-        writeln!(f, "\namplification, per byte of keys and values:")?;
+        writeln!(f, "\n{COSTS}")?;
         let what = format!(
             "{} written to files for {} of puts and deletes",
             units::bytes(self.written_bytes),

@@ -3,8 +3,15 @@
 use crate::common::Home;
 
 /// What a user of the program cannot call.
-const OF_THE_LIBRARY: [&str; 5] =
-    ["::", "()", "drop_changes", "get_below", "open the database with"];
+const OF_THE_LIBRARY: [&str; 7] = [
+    "::",
+    "()",
+    "drop_changes",
+    "get_below",
+    "open the database with",
+    "durable_only",
+    "a snapshot",
+];
 
 #[test]
 fn errors_advise_what_this_program_has() {
@@ -21,12 +28,22 @@ fn errors_advise_what_this_program_has() {
         (&["--with", "cache_bytes", "put", "k", "v"], 2, "cache_bytes has no value"),
         (&["--with", "foo=1", "put", "k", "v"], 2, "there is no option foo; `--with help`"),
         (&["get", "-k", "plane", "k"], 4, "`cleave keyspace list`"),
+        (&["merge", "k", "add", "1.5"], 2, "add takes a whole number"),
+        (&["--with", "change_retention_bytes=64MiB", "put", "k", "v"], 0, ""),
+        (&["changes", "--from", "1"], 4, "`cleave export`"),
+        (&["changes", "--from", "999"], 4, "`cleave export`"),
     ] {
         let ran = home.run(args);
         let said = ran.err.clone();
         ran.fails(code, words);
         let foreign = OF_THE_LIBRARY.iter().find(|words| said.contains(**words));
         assert_eq!(foreign, None, "{args:?}: {said}");
+    }
+    for command in ["check", "scan", "export --jsonl -", "repair cleave.db saved"] {
+        let ran = home.run(&command.split_whitespace().collect::<Vec<_>>());
+        let said = format!("{}{}", String::from_utf8_lossy(&ran.out), ran.err);
+        let foreign = OF_THE_LIBRARY.iter().find(|words| said.contains(**words));
+        assert_eq!((said.contains("text"), foreign), (true, None), "{command}: {said}");
     }
     let created = ["keyspace", "create", "x", "--min-separated"];
     home.run(&[&created[..], &["much"]].concat()).fails(2, "not a number such as 2000");
@@ -50,6 +67,7 @@ fn one_thing_is_said_of_one() {
         let words: Vec<_> = said.split(|c: char| !c.is_alphanumeric() && c != '.').collect();
         let many = words.windows(2).find(|pair| pair[0] == "1" && pair[1].ends_with('s'));
         assert_eq!(many, None, "{command}: {said}");
+        assert!(!said.contains(" -  ") || said.contains("(-: too little data)"), "{said}");
         // Costs for each byte, of which there are too few.
         assert!(!said.contains("- per byte") && !said.contains("space amplification"), "{said}");
     }

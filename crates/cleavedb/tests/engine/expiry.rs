@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cleavedb::{Background, Db, Durability, ErrorKind, KeyspaceOptions, TimeSource, WriteBatch};
+use cleavedb::{
+    Background, Db, Durability, ErrorKind, KeyspaceOptions, ManualTime, Options, TimeSource,
+    WriteBatch,
+};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::{Setup, expiry, session};
 
@@ -207,6 +210,43 @@ fn threads_need_no_call_to_remove_what_has_expired() {
         }
         assert!(db.options().time.now() < SystemTime::now(), "a test brings its own clock");
     }
+}
+
+/// Each search for the first session stepped over all that had expired in front of it, at rest.
+#[test]
+fn sessions_that_have_expired_are_not_stepped_over_at_rest() {
+    let (sim, clock) = (Sim::new(), Arc::new(ManualTime::new(SystemTime::now())));
+    sim.stop_recording();
+    let options = Options {
+        time: clock.clone(),
+        durability: Durability::Os,
+        background: Background::Manual,
+        ..Options::default()
+    };
+    let db = Db::open_in(Arc::new(sim), options, 7).unwrap();
+    for n in 0..300_000 {
+        db.put_with_ttl(format!("session:{n:012}"), [b'{'; 300], 3600 * SECOND).unwrap();
+    }
+    for n in 0..1000 {
+        db.put(format!("session:z{n:05}"), [b'{'; 300]).unwrap();
+    }
+    db.wait_idle().unwrap();
+    let steps = || {
+        let before = db.metrics().dead_read;
+        assert_eq!(db.first_key_value().unwrap().unwrap().key, "session:z00000");
+        db.metrics().dead_read - before
+    };
+    clock.advance(3601 * SECOND);
+    for _ in 0..20 {
+        steps();
+        db.wait_idle().unwrap();
+    }
+    let at_rest = steps();
+    clock.advance(25 * 3600 * SECOND);
+    db.wait_idle().unwrap();
+    let later = steps();
+    db.compact().unwrap();
+    assert!(at_rest <= 1000 && later <= 1000 && steps() == 0, "{at_rest}, {later}");
 }
 
 /// What a clock that is wrong for a moment hides is there again, whatever jobs ran, and a lock that

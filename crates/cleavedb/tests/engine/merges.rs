@@ -226,6 +226,23 @@ fn a_value_that_expires_keeps_its_expiry_when_it_is_merged() {
     }
 }
 
+/// A rate limiter lost what was put, and blocked its client for ever.
+#[test]
+fn a_counter_of_a_minute_is_gone_after_a_hundred_merges() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        let ends = setup.clock.now() + Duration::from_secs(60);
+        db.put_with_ttl("hits:ann", "1", Duration::from_secs(60)).unwrap();
+        (0..100).for_each(|_| db.merge("hits:ann", &Operand::add(1)).unwrap());
+        let found = db.get_with_expiry("hits:ann").unwrap().unwrap();
+        assert_eq!(found, ("101".into(), Some(ends)), "{setup}");
+        for seconds in [61, 86_400] {
+            setup.clock.advance(Duration::from_secs(seconds));
+            assert_eq!(db.get("hits:ann").unwrap(), None, "{setup}");
+        }
+    }
+}
+
 /// The usual way to begin a counter that expires: one client gives it its time to live, while
 /// others count on. None of their merges outlives it.
 #[test]

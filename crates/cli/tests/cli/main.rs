@@ -27,3 +27,4 @@ mod tour;
 mod volumes;
 mod words;
 mod door;
+mod reports;

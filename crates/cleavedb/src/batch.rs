@@ -1,16 +1,18 @@
 //! A batch of operations that are applied atomically.
 
+mod room;
 mod reading;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
-use cleavedb_base::record::HEADER_LEN;
+use cleavedb_base::limits::{KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 use cleavedb_index::memtable::entry_memory;
 
 pub use self::reading::{BatchOperation, PutLifetime};
+use self::room::Room;
+pub(crate) use self::room::{check_memory, memory_of};
 use crate::bounds::{Bounds, KeyRange};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::merge::Operand;
@@ -98,10 +100,15 @@ impl Change<'_> {
                 held + entry(op.key, kept)
             }
             Self::Operand(key, stored) => entry(key, stored.len()),
-            // In the read state, too.
-            Self::Range(begin, end) => 2 * (HELD_MEMORY + begin.len() + end.len()),
+            Self::Range(begin, end) => range_memory(begin, end),
         }
     }
+}
+
+/// Memory that the delete of a range takes, by the tree keys of its ends, in bytes: in the read
+/// state, too.
+pub(crate) fn range_memory(begin: &[u8], end: &[u8]) -> usize {
+    2 * (HELD_MEMORY + begin.len() + end.len())
 }
 
 impl Op<'_> {
@@ -139,27 +146,10 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// The error of a batch that has no room for another operation.
-#[cold]
-fn full() -> Error {
-    let message = "a batch holds at most 2 GiB of keys, values, and 24 bytes for each operation; \
-                   split it";
-    Error::new(ErrorKind::InvalidArgument, message)
-}
-
-/// Fails if a batch that takes `takes` bytes of memory takes more than `most`.
-pub(crate) fn check_memory(takes: usize, most: usize) -> Result<()> {
-    if takes <= most {
-        return Ok(());
-    }
-    let what = "a batch takes more than an eighth of memory_bytes, less record_cache_bytes; split \
-                it, or raise that";
-    let error = Error::new(ErrorKind::InvalidArgument, what);
-    Err(error.with("takes", takes).with("most", most))
-}
-
 /// A list of puts, deletes and merges that [`crate::Db::write`] applies atomically, in the order
-/// given: in the default keyspace, and in others ([`WriteBatch::keyspace`]).
+/// given: in the default keyspace, and in others ([`WriteBatch::keyspace`]). One that
+/// [`crate::Db::batch`] has begun refuses an operation for which its database has no memory; else
+/// the write refuses the batch.
 ///
 /// ```
 /// let mut batch = cleavedb::WriteBatch::new();
@@ -173,6 +163,8 @@ pub struct WriteBatch {
     ops: Vec<BatchOp>,
     /// Keyspaces besides the default one, each once.
     keyspaces: Vec<Arc<CatalogEntry>>,
+    /// What its database has for it, if it knows that.
+    room: Option<Room>,
 }
 
 /// An operation of a batch.
@@ -263,13 +255,21 @@ impl KeyspaceBatch<'_> {
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// An empty batch, for any database.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a put. Fails on an oversize key or value, or on a full batch (2 GiB of keys, values and
-    /// 24 bytes for each operation); the batch is then unchanged.
+    /// An empty batch for the database with this default keyspace, which has `most` bytes of memory
+    /// for it.
+    pub(crate) fn within(default: &Arc<CatalogEntry>, most: usize) -> Self {
+        let room = Room { default: default.clone(), takes: 0, most };
+        Self { room: Some(room), ..Self::default() }
+    }
+
+    /// Adds a put. Fails on an oversize key or value, or on a full batch: 2 GiB of keys, values and
+    /// 24 bytes for each operation, or the memory of its database ([`crate::Db::batch`]). The batch
+    /// is then unchanged.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.push(Op::put(key.as_ref(), value.as_ref()), None)?;
         Ok(self)
@@ -330,14 +330,13 @@ impl WriteBatch {
 
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
-        self.push_bytes((op.key, op.value), keyspace, (BatchOpKind::One, op.lifetime))
+        self.add(Change::One(op), keyspace)
     }
 
     fn push_operand(&mut self, key: &[u8], operand: &Operand, keyspace: Option<u32>) -> Result<()> {
         let stored = operand.stored()?;
         Op::put(key, &stored).check()?;
-        let kind = (BatchOpKind::Operand, Lifetime::OfKeyspace);
-        self.push_bytes((key, Some(&stored)), keyspace, kind)
+        self.add(Change::Operand(key, &stored), keyspace)
     }
 
     fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
@@ -348,24 +347,23 @@ impl WriteBatch {
         }
         check_end(&lower)?;
         check_end(&upper)?;
-        self.push_bytes(
-            (&lower, Some(&upper)),
-            keyspace,
-            (BatchOpKind::Range, Lifetime::OfKeyspace),
-        )
+        self.add(Change::Range(&lower, &upper), keyspace)
     }
 
-    fn push_bytes(
-        &mut self,
-        (key, value): (&[u8], Option<&[u8]>),
-        keyspace: Option<u32>,
-        (kind, lifetime): (BatchOpKind, Lifetime),
-    ) -> Result<()> {
-        let len = value.map_or(0, <[u8]>::len);
-        let records = self.bytes.len() + key.len() + len;
-        if records + HEADER_LEN * (self.ops.len() + 1) > BATCH_BYTES_MAX {
-            return Err(full());
+    fn add(&mut self, change: Change<'_>, keyspace: Option<u32>) -> Result<()> {
+        let count = self.ops.len() + 1;
+        room::check_len(self.bytes.len() + change.len() as usize, count)?;
+        if let Some(room) = &mut self.room {
+            let within = keyspace.map_or(&room.default, |at| &self.keyspaces[at as usize]);
+            let more = change.memory(within);
+            room.take(more, count)?;
         }
+        let usual = Lifetime::OfKeyspace;
+        let (key, value, kind, lifetime) = match change {
+            Change::One(op) => (op.key, op.value, BatchOpKind::One, op.lifetime),
+            Change::Range(begin, end) => (begin, Some(end), BatchOpKind::Range, usual),
+            Change::Operand(key, stored) => (key, Some(stored), BatchOpKind::Operand, usual),
+        };
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
@@ -402,13 +400,15 @@ impl WriteBatch {
         // A drop of a keyspace that no operation names any more does not matter.
         let used = self.ops.iter().filter_map(|op| op.keyspace).max();
         self.keyspaces.truncate(used.map_or(0, |last| last as usize + 1));
+        if let Some(mut room) = self.room.take() {
+            room.takes = memory_of(self.changes(&room.default));
+            self.room = Some(room);
+        }
     }
 
     /// Removes all operations and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ops.clear();
-        self.keyspaces.clear();
+        self.truncate(0);
     }
 
     /// Its keyspaces besides the default one.

@@ -8,7 +8,7 @@
 //!
 //! The front is that of the present: a reader of an earlier moment searches from the start. Values
 //! that have expired in front of it leave none, since the clock may be set back (decision 0057).
-//! Writers that no keyspace is watched for load one flag; a front that no search has used for a
+//! While no keyspace is watched, a commit only loads a flag. A front that no search has used for a
 //! while is forgotten.
 
 use std::collections::BTreeMap;

@@ -5,21 +5,21 @@
 //! ([`ReadSet`]), and is then one batch. So committed transactions are serializable, in the order
 //! of their commits, and no other write waits for one that is open.
 
+mod writes;
 mod keyspace;
 mod renewal;
 mod of_batch;
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use cleavedb_base::key::{KeptKey, split_encoded_key};
+use cleavedb_base::key::KeptKey;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::{Change, Op, check_end, check_memory};
+use crate::batch::{Change, Op, range_memory};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
@@ -31,7 +31,7 @@ use crate::options::Durability;
 use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
-use crate::time::{self, Lifetime};
+use crate::time;
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
 
@@ -204,17 +204,13 @@ impl Transaction {
     /// Removes the first key at the commit, and returns it with its value; `None` if there is no
     /// key.
     pub fn pop_first(&mut self) -> Result<Option<Item>> {
-        let found = self.first_key_value()?;
-        found.iter().try_for_each(|item| self.delete(&item.key))?;
-        Ok(found)
+        self.take(self.snapshot.target(), self.first_key_value()?)
     }
 
     /// Removes the last key at the commit, and returns it with its value; `None` if there is no
     /// key.
     pub fn pop_last(&mut self) -> Result<Option<Item>> {
-        let found = self.last_key_value()?;
-        found.iter().try_for_each(|item| self.delete(&item.key))?;
-        Ok(found)
+        self.take(self.snapshot.target(), self.last_key_value()?)
     }
 
     /// The value of `key`, its own writes included, and when it expires, if it does.
@@ -265,7 +261,7 @@ impl Transaction {
 
     /// Stores `value` under `key` at the commit. Fails as [`crate::Keyspace::put`] does on a key or
     /// value that is too long, and as [`crate::Db::write`] does if the writes of the transaction
-    /// would take too much memory: then this one is left out.
+    /// would take too much memory, as its other writes do, too: then this one is left out.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(self.snapshot.target(), Op::put(key.as_ref(), value.as_ref()))
     }
@@ -311,93 +307,11 @@ impl Transaction {
         self.change(self.snapshot.target(), op)
     }
 
-    /// Adds an operation on a keyspace.
-    fn change(&mut self, keyspace: Arc<CatalogEntry>, op: Op<'_>) -> Result<()> {
-        op.check()?;
-        let key = KeptKey::from_slice(EncodedKey::new(keyspace.id, op.key).as_bytes());
-        let expiry = op.lifetime.expiry(keyspace.ttl, &self.watch.engine.time);
-        let value = op.value.map(|value| PendingPut::new(value, expiry));
-        let before = self.set(key.clone(), Some(value));
-        let most = self.watch.engine.options.batch_max();
-        if let Err(e) = check_memory(self.takes, most) {
-            self.set(key, before);
-            return Err(e);
-        }
-        if self.has_savepoint {
-            self.undo.push(Undo::Write(key, before));
-        }
-        Ok(())
-    }
-
-    /// Has it write this under `key`, or nothing; returns what it had.
-    fn set(
-        &mut self,
-        key: KeptKey,
-        write: Option<Option<PendingPut>>,
-    ) -> Option<Option<PendingPut>> {
-        let Some(put) = write else {
-            let before = self.writes.remove(&key);
-            self.takes -= before.as_ref().map_or(0, |before| self.memory(&key, before));
-            return before;
-        };
-        self.takes += self.memory(&key, &put);
-        let taken = self.writes.get(&key).map_or(0, |before| self.memory(&key, before));
-        self.takes -= taken;
-        self.writes.insert(key, put)
-    }
-
-    /// Memory that a write takes, in bytes.
-    fn memory(&self, key: &[u8], put: &Option<PendingPut>) -> usize {
-        let change = self.write_of(key, put);
-        change.map_or(0, |(change, keyspace)| change.memory(keyspace))
-    }
-
-    /// A write under a tree key, as its commit takes it.
-    fn write_of<'a>(
-        &'a self,
-        key: &'a [u8],
-        put: &'a Option<PendingPut>,
-    ) -> Option<(Change<'a>, &'a Arc<CatalogEntry>)> {
-        let (id, key) = split_encoded_key(key)?;
-        let keyspace = self.keyspaces.iter().find(|keyspace| keyspace.id == id);
-        let op = match put {
-            Some(put) => Op { lifetime: Lifetime::Until(put.expiry), ..Op::put(key, put.bytes()) },
-            None => Op::delete(key),
-        };
-        Some((Change::One(op), keyspace.unwrap_or(&self.watch.engine.catalog.default)))
-    }
-
     /// Removes all keys of a range at the commit: those that are there then, and those that it has
     /// put itself before. That is one small write, and none of the keys counts as read. Fails as
     /// [`crate::Keyspace::delete_range`] does.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
         self.change_range(Bounds::to_change(self.snapshot.keyspace_id(), &range)?)
-    }
-
-    fn change_range(&mut self, Bounds { lower, upper, .. }: Bounds) -> Result<()> {
-        if lower >= upper {
-            return Ok(());
-        }
-        check_end(&lower).and_then(|()| check_end(&upper))?;
-        self.change_encoded_range(lower, upper)
-    }
-
-    /// Removes the tree keys from `lower` to `upper`, excluded.
-    fn change_encoded_range(&mut self, lower: Vec<u8>, upper: Vec<u8>) -> Result<()> {
-        let within = (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]));
-        let own: Vec<_> =
-            self.writes.range::<[u8], _>(within).map(|(key, _)| key.clone()).collect();
-        for key in own {
-            let before = self.set(key.clone(), None);
-            if self.has_savepoint {
-                self.undo.push(Undo::Write(key, before));
-            }
-        }
-        self.ranges.push((lower, upper));
-        if self.has_savepoint {
-            self.undo.push(Undo::Range);
-        }
-        Ok(())
     }
 
     /// Keys of a range and their values, in key order, from both ends, with its own writes up to
@@ -441,7 +355,10 @@ impl Transaction {
         for undo in self.undo.split_off(savepoint.0).into_iter().rev() {
             match undo {
                 Undo::Write(key, before) => _ = self.set(key, before),
-                Undo::Range => _ = self.ranges.pop(),
+                Undo::Range => {
+                    let range = self.ranges.pop();
+                    self.takes -= range.map_or(0, |(begin, end)| range_memory(&begin, &end));
+                }
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use cleavedb_base::sync::{MutexGuard, thread};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
-use crate::batch::{Change, check_memory};
+use crate::batch::{Change, check_memory, memory_of};
 use crate::catalog::CatalogEntry;
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -52,11 +52,8 @@ pub(crate) fn write_changes<'a>(
     terms: Terms<'_>,
 ) -> Result<()> {
     terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
-    let takes = changes.clone().map(|(change, keyspace)| change.memory(keyspace)).sum();
-    check_memory(takes, engine.options.batch_max()).map_err(|e| {
-        let count = changes.clone().count();
-        e.with("operations", count).with("fit", count * engine.options.batch_max() / takes)
-    })?;
+    let (takes, count) = (memory_of(changes.clone()), || changes.clone().count());
+    check_memory(takes, engine.options.batch_max(), count)?;
     let bytes = changes.clone().map(|(change, _)| change.len()).sum();
     let mut ranges = RangeDeletes::new(engine);
     for (position, (change, keyspace)) in changes.clone().enumerate() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use cleavedb_base::codec::varint_len;
-use cleavedb_base::limits::{BATCH_BYTES_MAX, KEYSPACE_PREFIX_LEN};
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Expiry, KeyspaceId, Result, StoredOperand};
 
-use super::{BatchOp, BatchOpKind, WriteBatch, full};
+use super::{BatchOp, BatchOpKind, WriteBatch, memory_of, room};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::time::{self, Lifetime};
 
@@ -159,9 +159,11 @@ impl WriteBatch {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it would be full, as
     /// [`WriteBatch::put`] does; the batch is then unchanged.
     pub fn append(&mut self, other: &Self) -> Result<()> {
-        let (start, ops) = (self.bytes.len(), self.ops.len() + other.ops.len());
-        if start + other.bytes.len() + HEADER_LEN * ops > BATCH_BYTES_MAX {
-            return Err(full());
+        let (start, count) = (self.bytes.len(), self.ops.len() + other.ops.len());
+        room::check_len(start + other.bytes.len(), count)?;
+        if let Some(room) = &mut self.room {
+            let more = memory_of(other.changes(&room.default));
+            room.take(more, count)?;
         }
         let places: Vec<u32> = other.keyspaces.iter().map(|it| self.place_of(it)).collect();
         self.bytes.extend_from_slice(&other.bytes);

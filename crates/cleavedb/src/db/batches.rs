@@ -15,11 +15,34 @@ use crate::{dictionaries, events};
 const ATTEMPTS_TOGETHER: usize = 8;
 
 impl Db {
+    /// An empty batch that knows the memory of this database: it refuses the operation that would
+    /// have [`Db::write`] refuse all of it, and stays as it was, to be written without that one.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::builder(dir.path().join("db")).memory_bytes(48 << 20).open()?;
+    /// let mut batch = db.batch();
+    /// for i in 0..100_000 {
+    ///     if batch.put(format!("key {i}"), "value").is_err() {
+    ///         db.write(&batch)?;
+    ///         batch.clear();
+    ///         batch.put(format!("key {i}"), "value")?;
+    ///     }
+    /// }
+    /// db.write(&batch)?;
+    /// assert!(db.contains_key("key 0")? && db.contains_key("key 99999")?);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn batch(&self) -> WriteBatch {
+        WriteBatch::within(&self.engine().catalog.default, self.options().batch_max())
+    }
+
     /// Applies a batch with the database's default durability: all of it or nothing, also after a
     /// crash. Fails with [`ErrorKind::InvalidArgument`] if it takes more memory than an eighth of
     /// [`crate::Options::memory_bytes`]; nothing is written then. It takes keys, values that do not
     /// leave the index, and about 50 bytes for each operation; 300, and its value once more, for
-    /// one that expires or is compressed. Of 768 MiB 1.1 million puts of 35 bytes fit.
+    /// one that expires or is compressed. Of 768 MiB 1.1 million puts of 35 bytes fit. A batch that
+    /// [`Db::batch`] has begun refuses what would be too much.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, self.options().durability)
     }

@@ -37,16 +37,12 @@ impl KeyspaceTransaction<'_> {
 
     /// Removes the first key at the commit; see [`crate::Transaction::pop_first`].
     pub fn pop_first(&mut self) -> Result<Option<Item>> {
-        let found = self.first_key_value()?;
-        found.iter().try_for_each(|item| self.delete(&item.key))?;
-        Ok(found)
+        self.transaction.take(self.snapshot.target(), self.first_key_value()?)
     }
 
     /// Removes the last key at the commit; see [`crate::Transaction::pop_last`].
     pub fn pop_last(&mut self) -> Result<Option<Item>> {
-        let found = self.last_key_value()?;
-        found.iter().try_for_each(|item| self.delete(&item.key))?;
-        Ok(found)
+        self.transaction.take(self.snapshot.target(), self.last_key_value()?)
     }
 
     /// Whether `key` is there, with the writes of the transaction.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Background, Db, Durability, ErrorKind, KEY_LEN_MAX, KeyspaceOptions, Operand, Options, Preset,
-    ValueCompression, WriteBatch,
+    Background, Db, Durability, ErrorKind, KEY_LEN_MAX, Keyspace, KeyspaceOptions, Operand,
+    Options, Preset, Result, Transaction, ValueCompression, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -138,10 +138,90 @@ fn a_transaction_refuses_at_once_a_write_for_which_there_is_no_memory() {
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.message().contains("split it"), "{refused}");
     transaction.put(small(0).0, "the same key takes no more").unwrap();
+    transaction.delete_range(..).unwrap();
+    (0..FIT / 2).for_each(|i| transaction.put(small(i).0, "room again").unwrap());
     transaction.rollback_to(savepoint).unwrap();
     transaction.commit().unwrap();
     assert_eq!(db.range(..).keys_only().count(), FIT);
     assert_eq!(db.get(small(0).0).unwrap().unwrap(), small(0).1);
+}
+
+/// Adds operation number `i` of one kind to a batch.
+type AddToBatch = fn(&mut WriteBatch, &Keyspace, usize) -> Result<()>;
+/// The same of a transaction.
+type AddToTransaction = fn(&mut Transaction, &Keyspace, usize) -> Result<()>;
+
+/// A key of 60,000 bytes: few fit.
+fn long(i: usize) -> Vec<u8> {
+    [&[0; 59_992][..], &i.to_be_bytes()].concat()
+}
+
+/// Every kind of operation whose memory follows from itself, in a batch and in a transaction.
+const KINDS: [(AddToBatch, AddToTransaction); 4] = [
+    (
+        |batch, _, i| batch.put(long(i), "value").map(drop),
+        |transaction, _, i| transaction.put(long(i), "value"),
+    ),
+    (
+        |batch, named, i| batch.keyspace(named).put(long(i), long(i)).map(drop),
+        |transaction, named, i| transaction.keyspace(named).put(long(i), long(i)),
+    ),
+    (
+        |batch, _, i| batch.delete(long(i)).map(drop),
+        |transaction, _, i| transaction.delete(long(i)),
+    ),
+    (
+        |batch, named, i| {
+            batch.keyspace(named).delete_range(long(2 * i)..long(2 * i + 1)).map(drop)
+        },
+        |transaction, named, i| {
+            transaction.keyspace(named).delete_range(long(2 * i)..long(2 * i + 1))
+        },
+    ),
+];
+
+/// Only the write of the batch, or the commit of the transaction, refused it.
+#[test]
+fn what_does_not_fit_the_memory_is_refused_when_it_is_added() {
+    const MEMORY: usize = 48 << 20;
+    for preset in Preset::ALL {
+        let options =
+            Options { memory_bytes: MEMORY, durability: Durability::Os, ..Options::preset(preset) };
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        let compression = Some(ValueCompression::Lz4);
+        let options = KeyspaceOptions { compression, ..KeyspaceOptions::default() };
+        let named = db.create_keyspace("named", options).unwrap();
+        for (add, change) in KINDS {
+            let (mut told, mut untold) = (db.batch(), WriteBatch::new());
+            let refused = (0..1000).find_map(|i| {
+                add(&mut untold, &named, i).unwrap();
+                add(&mut told, &named, i).err()
+            });
+            let refused = refused.unwrap().to_string();
+            let fit = told.len();
+            assert!(refused.contains("split it") && fit > 20, "{refused}");
+            assert_eq!(db.write(&untold).unwrap_err().to_string(), refused, "{preset}");
+            db.write(&told).unwrap();
+            told.truncate(fit - 1);
+            add(&mut told, &named, fit).unwrap();
+            assert_eq!(db.batch().append(&untold).unwrap_err().to_string(), refused, "{preset}");
+            told.clear();
+            told.append(&untold).unwrap_err();
+            add(&mut told, &named, 0).unwrap();
+            assert_eq!(told.len(), 1);
+
+            let mut transaction = db.transaction().unwrap();
+            let savepoint = transaction.savepoint();
+            // What is taken back takes nothing.
+            for _ in 0..2 {
+                transaction.rollback_to(savepoint).unwrap();
+                (0..fit).for_each(|i| change(&mut transaction, &named, i).unwrap());
+                let late = change(&mut transaction, &named, fit).unwrap_err();
+                assert_eq!(late.to_string(), refused, "{preset}");
+            }
+            transaction.commit().unwrap();
+        }
+    }
 }
 
 /// Of a long batch only operations stay encoded that could come out otherwise the next time.

@@ -153,7 +153,7 @@ impl Shell<'_> {
     fn batch(&mut self, command: &ShellCommand) -> Result<()> {
         let what = match (command, self.batch.take()) {
             (ShellCommand::Batch, None) => {
-                self.batch = Some(WriteBatch::new());
+                self.batch = Some(self.db.batch());
                 return Ok(());
             }
             (ShellCommand::Batch, begun) => {

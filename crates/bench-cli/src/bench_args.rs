@@ -16,9 +16,9 @@ pub struct BenchCommand {
     /// Many engines rather than one preset.
     #[command(subcommand)]
     pub many: Option<Many>,
-    /// What a write survives before it is acknowledged
-    #[arg(long, value_enum, default_value = "os")]
-    pub durability: DurabilityName,
+    /// What a write survives before it is acknowledged [default: as --with says, or os]
+    #[arg(long, value_enum)]
+    pub durability: Option<DurabilityName>,
     /// Simulate the time of another device: hdd, sata or nvme, at SPEED times its own speed; with
     /// CLASS= for the disk on which --place puts this class of files. The size of the page cache is
     /// --option page-cache=SIZE (1GiB). The data should lie on a faster device

@@ -27,9 +27,9 @@ pub struct TuneArgs {
     /// the disk, as for data much larger than memory
     #[arg(long)]
     pub cached: bool,
-    /// What a write survives before it is acknowledged
-    #[arg(long, value_enum, default_value = "os")]
-    pub durability: DurabilityName,
+    /// What a write survives before it is acknowledged [default: as --with says, or os]
+    #[arg(long, value_enum)]
+    pub durability: Option<DurabilityName>,
     /// Store the result with the database: later opens that set no threshold use it
     #[arg(long)]
     pub save: bool,

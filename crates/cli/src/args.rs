@@ -96,9 +96,9 @@ pub enum Command {
         /// keyspace says]
         #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
         ttl: Option<Duration>,
-        /// What the write must survive before the command ends
-        #[arg(long, value_enum, default_value = "sync")]
-        durability: DurabilityName,
+        /// What the write must survive before the command ends [default: as --with says, or sync]
+        #[arg(long, value_enum)]
+        durability: Option<DurabilityName>,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -111,9 +111,9 @@ pub enum Command {
         /// Which change of which key
         #[command(flatten)]
         args: MergeArgs,
-        /// What the write must survive before the command ends
-        #[arg(long, value_enum, default_value = "sync")]
-        durability: DurabilityName,
+        /// What the write must survive before the command ends [default: as --with says, or sync]
+        #[arg(long, value_enum)]
+        durability: Option<DurabilityName>,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -441,8 +441,9 @@ pub struct StatsArgs {
 #[derive(Args, Debug)]
 pub struct ShellArgs {
     /// What a write must survive before the next line is read; at the end all survive power loss
-    #[arg(long, value_enum, default_value = "sync")]
-    pub durability: DurabilityName,
+    /// [default: as --with says, or sync]
+    #[arg(long, value_enum)]
+    pub durability: Option<DurabilityName>,
 }
 
 /// The source or target of keys and values.

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cleavedb::Preset;
 
+use crate::durability::DurabilityName;
 use crate::expiry;
 use crate::named::{self, NamedOption};
 use crate::placement::{self, Placement};
@@ -72,8 +73,8 @@ pub struct Global {
     ///
     /// Options of the layout (`layout.*`) are chosen when a database is created, and must be the
     /// same afterwards; all others apply to this command. `--with help` lists all of them. May be
-    /// given several times. Options with their own argument, such as --durability, are taken from
-    /// there; `bench` takes names of its own as well, by --option
+    /// given several times; an argument of a command, such as --durability, goes before it. `bench`
+    /// takes names of its own as well, by --option
     #[arg(
         long,
         global = true,
@@ -117,9 +118,49 @@ pub struct Global {
     pub quiet: bool,
 }
 
+impl Global {
+    /// The same with what writes survive by a command's own argument, if it is given.
+    pub fn with_durability(&self, own: Option<DurabilityName>) -> Self {
+        let mut global = self.clone();
+        global.with.extend(own.map(NamedOption::durability));
+        global
+    }
+}
+
 /// The names of the presets.
 fn preset_parser() -> impl TypedValueParser<Value = Preset> {
     PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| {
         Preset::from_name(&name).expect("only the names of presets are possible values")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use cleavedb::{Durability, Options};
+
+    use super::*;
+    use crate::store;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        global: Global,
+    }
+
+    /// A regression: `--with durability=os` was taken, and every write synced.
+    #[test]
+    fn writes_survive_what_the_command_says_or_else_what_its_options_say() {
+        let os = ["cleave", "--with", "durability=os"];
+        for (arguments, own, wanted) in [
+            (&os[..1], None, Durability::Sync),
+            (&os, None, Durability::Os),
+            (&os, Some(DurabilityName::Buffered), Durability::Buffered),
+            (&os[..1], Some(DurabilityName::Os), Durability::Os),
+        ] {
+            let global = Arguments::parse_from(arguments).global.with_durability(own);
+            let options = store::options(&global, Options::default()).unwrap();
+            assert_eq!(options.durability, wanted, "{arguments:?} {own:?}");
+        }
+    }
 }

@@ -5,16 +5,26 @@ mod table;
 
 use std::ffi::OsString;
 
+use clap::ValueEnum;
 use cleavedb::{Options, Preset};
 
 use self::table::{OF_LAYOUT, OPTIONS};
 pub use self::values::{size, value_compression, victim_policy};
+use crate::durability::DurabilityName;
 
 /// A valid option and its value.
 #[derive(Clone, Debug)]
 pub struct NamedOption {
     name: &'static str,
     value: String,
+}
+
+impl NamedOption {
+    /// What writes survive.
+    pub(crate) fn durability(name: DurabilityName) -> Self {
+        let value = name.to_possible_value().expect("no name is hidden").get_name().to_owned();
+        Self { name: "durability", value }
+    }
 }
 
 /// Reads `NAME=VALUE`; a hyphen in the name stands for an underscore.

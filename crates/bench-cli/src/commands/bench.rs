@@ -1,6 +1,6 @@
 //! `bench`: the workloads on one preset; the commands for many engines have their own files.
 
-use cleavedb::Options;
+use cleavedb::{Durability, Options};
 use cleavedb_bench::cli::{self, BenchArgs, Report};
 use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
@@ -22,10 +22,10 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
+    let usual = Options { durability: Durability::Os, ..store::usual(global, None) };
+    let options = store::options(&global.with_durability(args.durability), usual)?;
     // The opener creates and deletes the volumes itself.
-    let (durability, volumes) = (args.durability.into(), Vec::new());
-    let options =
-        Options { durability, volumes, ..store::options(global, store::usual(global, None))? };
+    let options = Options { volumes: Vec::new(), ..options };
     let opener = CleaveOpener::with(options).on(&args.device, &global.place).map_err(failed)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cleavedb::{Db, MinSeparated, Options};
+use cleavedb::{Db, Durability, MinSeparated, Options};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::system::Eviction;
 use cleavedb_bench::system::machine::Machine;
@@ -50,7 +50,8 @@ impl Target {
         let stored = store::stored(&path)?;
         let is_stored = stored.is_some();
         // The measured stores are small, and only made for the search.
-        let usual = Options { space_limit: None, ..store::usual(global, stored) };
+        let usual = store::usual(global, stored);
+        let usual = Options { space_limit: None, durability: Durability::Os, ..usual };
         let directory = match (is_stored.then_some(()), &args.dir) {
             (Some(_), _) => beside(&path)?,
             (None, Some(dir)) => dir.clone(),
@@ -212,7 +213,8 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     let present =
         (target.stored || args.save).then(|| target.present(global, console)).transpose()?;
     let mut curve = Curve::default();
-    let options = Options { volumes: Vec::new(), ..store::options(global, target.usual.clone())? };
+    let options = store::options(&global.with_durability(args.durability), target.usual.clone())?;
+    let options = Options { volumes: Vec::new(), ..options };
     let (outcome, searched) = search(args, &target, options, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
     let saved = match (&searched, args.save, outcome.threshold) {
@@ -246,8 +248,7 @@ fn search(
     let time = Duration::try_from_secs_f64(args.time);
     let time = time.map_err(|error| Failure::Usage(format!("--time: {error}")))?;
     let phases = Search::phases(&args.workload).map_err(failed)?;
-    let durability = args.durability.into();
-    let options = Options { durability, ..options };
+    let durability = options.durability;
     let options = options.miniature(IMITATED.div_ceil(args.data.max(1)));
     let opener = |least| {
         CleaveOpener::with(Options {

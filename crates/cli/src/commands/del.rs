@@ -1,6 +1,6 @@
 //! `del`: removes a key, or all keys of a range.
 
-use cleavedb::{Durability, Keyspace};
+use cleavedb::Keyspace;
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -31,24 +31,19 @@ pub(super) fn run(
 ) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    let done = store::find_keyspace(&db, within)
-        .and_then(|keyspace| delete(&keyspace, args, Durability::Sync, console));
+    let done =
+        store::find_keyspace(&db, within).and_then(|keyspace| delete(&keyspace, args, console));
     store::closed(db, done)?;
     Ok(Exit::Done)
 }
 
 /// Removes the keys, and prints their number if it was not known before.
-pub(super) fn delete(
-    keyspace: &Keyspace,
-    args: &DelArgs,
-    durability: Durability,
-    console: &Console,
-) -> Result<()> {
+pub(super) fn delete(keyspace: &Keyspace, args: &DelArgs, console: &Console) -> Result<()> {
     let Some(key) = args.key.as_deref() else {
-        return delete_all(keyspace, &args.bounds, durability, console);
+        return delete_all(keyspace, &args.bounds, console);
     };
     let key = from_argument(key, console.hex())?;
-    keyspace.delete_with(&key, durability)?;
+    keyspace.delete(&key)?;
     let deleted = Deleted { key: console.json_bytes(&key) };
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
@@ -69,12 +64,7 @@ pub(super) fn range(args: &BoundArgs, console: &Console) -> Result<(KeyBound, Ke
 
 /// Counts the keys of a range, and removes them in one step: all, or, after a failure or Ctrl-C,
 /// none.
-fn delete_all(
-    keyspace: &Keyspace,
-    args: &BoundArgs,
-    durability: Durability,
-    console: &Console,
-) -> Result<()> {
+fn delete_all(keyspace: &Keyspace, args: &BoundArgs, console: &Console) -> Result<()> {
     let (from, to) = range(args, console)?;
     let whole = || (from.as_deref(), to.as_deref());
     let mut keys = 0;
@@ -83,7 +73,7 @@ fn delete_all(
         item?;
         keys += 1;
     }
-    keyspace.delete_range_with(whole(), durability)?;
+    keyspace.delete_range(whole())?;
     if console.json() {
         return console.json_line(&DeletedAll { keys });
     }

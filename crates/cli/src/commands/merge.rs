@@ -1,6 +1,6 @@
 //! `merge`: changes the value of a key without reading it.
 
-use cleavedb::{Durability, Keyspace, Operand};
+use cleavedb::{Keyspace, Operand};
 
 use crate::args::{MergeArgs, Within};
 use crate::console::Console;
@@ -11,27 +11,21 @@ use crate::store;
 
 pub(super) fn run(
     args: &MergeArgs,
-    durability: Durability,
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     let (key, operand) = parsed(args, console)?;
     let db = store::open_or_create(global, console)?;
-    let merged = store::keyspace(&db, within)
-        .and_then(|keyspace| Ok(keyspace.merge_with(key, &operand, durability)?));
+    let merged =
+        store::keyspace(&db, within).and_then(|keyspace| Ok(keyspace.merge(key, &operand)?));
     store::closed(db, merged)?;
     Ok(Exit::Done)
 }
 
-pub(super) fn merge(
-    keyspace: &Keyspace,
-    args: &MergeArgs,
-    durability: Durability,
-    console: &Console,
-) -> Result<()> {
+pub(super) fn merge(keyspace: &Keyspace, args: &MergeArgs, console: &Console) -> Result<()> {
     let (key, operand) = parsed(args, console)?;
-    Ok(keyspace.merge_with(key, &operand, durability)?)
+    Ok(keyspace.merge(key, &operand)?)
 }
 
 /// The key and the operand, before anything is opened.

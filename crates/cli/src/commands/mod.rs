@@ -50,11 +50,11 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
     match command {
         Command::Get { args, within } => get::run(&args, &within, global, console),
         Command::Put { key, value, file, ttl, durability, within } => {
-            let (how, source) = ((ttl, durability.into()), Source::of(value, file));
-            put::run((&key, &source), how, &within, global, console)
+            let global = &global.with_durability(durability);
+            put::run((&key, &Source::of(value, file), ttl), &within, global, console)
         }
         Command::Merge { args, durability, within } => {
-            merge::run(&args, durability.into(), &within, global, console)
+            merge::run(&args, &within, &global.with_durability(durability), console)
         }
         Command::Expire { key, ttl, within } => {
             expire::run((&key, ttl.0), &within, global, console)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use cleavedb::{Durability, Keyspace, Options, VALUE_LEN_MAX, WriteBatch};
+use cleavedb::{Keyspace, Options, VALUE_LEN_MAX};
 use serde::Serialize;
 
 use crate::args::Within;
@@ -50,8 +50,7 @@ impl Source {
 }
 
 pub(super) fn run(
-    (key, source): (&OsStr, &Source),
-    (ttl, durability): (Option<Duration>, Durability),
+    (key, source, ttl): (&OsStr, &Source, Option<Duration>),
     within: &Within,
     global: &Global,
     console: &Console,
@@ -60,23 +59,20 @@ pub(super) fn run(
     let path = match source {
         Source::Argument(value) => {
             let value = from_argument(value, global.hex)?;
-            return put_whole((&key, &value), (ttl, durability), within, global, console);
+            return put_whole((&key, &value), ttl, within, global, console);
         }
         Source::File(path) => path,
     };
     let mut input = Input::open(path, console)?;
     let begun = input.begin(global.hex)?;
     if let Begun::Whole(value) = begun {
-        return put_whole((&key, &value), (ttl, durability), within, global, console);
+        return put_whole((&key, &value), ttl, within, global, console);
     }
     let db = store::open_or_create(global, console)?;
     let put = store::keyspace(&db, within).and_then(|keyspace| {
         let stored = match ttl {
-            None => keyspace.put_reader_with(&key, input, durability),
-            // With the durability of the database.
-            Some(ttl) => keyspace.put_reader_with_ttl(&key, input, ttl).and_then(|len| {
-                if durability == Durability::Sync { db.sync().map(|()| len) } else { Ok(len) }
-            }),
+            None => keyspace.put_reader(&key, input),
+            Some(ttl) => keyspace.put_reader_with_ttl(&key, input, ttl),
         };
         stored.map_err(Failure::from).map_err(interrupt::explain)
     });
@@ -88,14 +84,13 @@ pub(super) fn run(
 /// Stores a value that is in memory.
 fn put_whole(
     (key, value): (&[u8], &[u8]),
-    (ttl, durability): (Option<Duration>, Durability),
+    ttl: Option<Duration>,
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     let db = store::open_or_create(global, console)?;
-    let put = store::keyspace(&db, within)
-        .and_then(|keyspace| store(&keyspace, (key, value), ttl, durability));
+    let put = store::keyspace(&db, within).and_then(|keyspace| store(&keyspace, (key, value), ttl));
     store::closed(db, put)?;
     announce(key, value.len() as u64, console)?;
     Ok(Exit::Done)
@@ -106,12 +101,9 @@ pub(super) fn store(
     keyspace: &Keyspace,
     (key, value): (&[u8], &[u8]),
     ttl: Option<Duration>,
-    durability: Durability,
 ) -> Result<()> {
-    let Some(ttl) = ttl else { return Ok(keyspace.put_with(key, value, durability)?) };
-    let mut batch = WriteBatch::new();
-    batch.keyspace(keyspace).put_with_ttl(key, value, ttl)?;
-    Ok(keyspace.database().write_with(&batch, durability)?)
+    let Some(ttl) = ttl else { return Ok(keyspace.put(key, value)?) };
+    Ok(keyspace.put_with_ttl(key, value, ttl)?)
 }
 
 /// Reports in JSON what was stored; prints nothing in text form.

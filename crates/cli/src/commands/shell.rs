@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use cleavedb::{Db, Durability, Keyspace, WriteBatch};
+use cleavedb::{Db, Keyspace, WriteBatch};
 
 use crate::args::{Arguments, DelArgs, ShellArgs, Within};
 use crate::commands::{count, del, expire, get, keyspace, merge, put, scan, size, stats};
@@ -28,12 +28,12 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
+    let global = &global.with_durability(args.durability);
     let db = store::open_or_create(global, console)?;
     let on_terminal = io::stdin().is_terminal();
-    let durability = args.durability.into();
     let done = store::keyspace(&db, within).and_then(|keyspace| {
         let db = &db;
-        Shell { db, keyspace, batch: None, durability, on_terminal, global, console }.read()
+        Shell { db, keyspace, batch: None, on_terminal, global, console }.read()
     });
     store::closed(db, done)
 }
@@ -45,7 +45,6 @@ struct Shell<'a> {
     keyspace: Keyspace,
     /// What was changed since `batch`, and is not written yet.
     batch: Option<WriteBatch>,
-    durability: Durability,
     on_terminal: bool,
     global: &'a Global,
     console: &'a Console,
@@ -161,7 +160,7 @@ impl Shell<'_> {
                 "a batch was begun before; commit or rollback ends it"
             }
             (ShellCommand::Commit, Some(batch)) => {
-                return Ok(self.db.write_with(&batch, self.durability)?);
+                return Ok(self.db.write(&batch)?);
             }
             (_, Some(_)) => return Ok(()),
             (_, None) => "no batch was begun",
@@ -173,7 +172,7 @@ impl Shell<'_> {
         if self.add(command)? {
             return Ok(true);
         }
-        let Self { db, keyspace, durability, global, console, .. } = self;
+        let Self { db, keyspace, global, console, .. } = self;
         let keyspace = &*keyspace;
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
@@ -182,12 +181,12 @@ impl Shell<'_> {
             }
             ShellCommand::Put { key, value, ttl } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
-                put::store(keyspace, (&key, &value), *ttl, *durability)?;
+                put::store(keyspace, (&key, &value), *ttl)?;
                 put::announce(&key, value.len() as u64, console)?;
             }
-            ShellCommand::Merge(args) => merge::merge(keyspace, args, *durability, console)?,
+            ShellCommand::Merge(args) => merge::merge(keyspace, args, console)?,
             ShellCommand::Expire { key, ttl } => expire::expire(keyspace, &bytes(key)?, ttl.0)?,
-            ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,
+            ShellCommand::Del(args) => del::delete(keyspace, args, console)?,
             ShellCommand::Scan(args) => scan::list(keyspace, args, console)?,
             ShellCommand::Count(args) => count::print(keyspace, args, console)?,
             ShellCommand::Size(args) => size::print(keyspace, args, console)?,

@@ -36,7 +36,7 @@ fn a_signal_ends_an_import_that_waits_for_its_pipe() {
 }
 
 /// Waits until `child` is done.
-fn ended(mut child: Child) -> Ran {
+pub(crate) fn ended(mut child: Child) -> Ran {
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
         let late = begin.elapsed() > PATIENCE;

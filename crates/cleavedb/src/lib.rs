@@ -17,6 +17,14 @@
 //! }
 //! # Ok::<(), cleavedb::Error>(())
 //! ```
+//!
+//! - Options with defaults and units: [`Options`]; what a write survives: [`Durability`].
+//! - Reads and writes: [`Keyspace`], to which a [`Db`] derefs; several as one: [`WriteBatch`],
+//!   [`Db::transact`]; one moment: [`Keyspace::snapshot`]; any position: [`Cursor`].
+//! - Spaces of keys: [`Db::keyspace`]; times to live: [`Keyspace::put_with_ttl`]; counters:
+//!   [`Keyspace::merge`]; long values: [`Keyspace::put_reader`]; keys of parts: [`encode`].
+//! - Copies: [`Db::backup`], [`Db::checkpoint`], [`Db::changes`], [`Db::open_secondary`];
+//!   checks and figures: [`Db::verify`], [`Db::metrics`]; what failed: [`ErrorKind`].
 
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

@@ -344,6 +344,11 @@ impl Engine for Cleave {
         self.done("delete", self.db.delete(key))
     }
 
+    fn pop_first(&self, visit: VisitPair<'_>) -> Result<bool> {
+        let first = self.done("pop_first", self.db.pop_first())?;
+        Ok(first.inspect(|item| visit(&item.key, &item.value)).is_some())
+    }
+
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
         let mut visited = 0;
         for item in self.db.range(from..).with_limit_hint(limit).take(limit) {

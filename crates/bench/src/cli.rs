@@ -31,7 +31,7 @@ use crate::table;
 use crate::trace::{Replay, Trace};
 use crate::turns::Turns;
 use crate::units;
-use crate::workload::{BUNDLES, TRACE, WORKLOADS, Workload, select};
+use crate::workload::{Action, BUNDLES, TRACE, WORKLOADS, Workload, select};
 
 /// Sizes of data with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -131,7 +131,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SIZES")]
     pub value_sizes: Option<ValueSizes>,
     /// Which key a record has, and in which order a load inserts: hashed, but shuffled if a
-    /// workload has hot key ranges
+    /// workload has hot key ranges, or takes the first key
     #[arg(long, value_enum, value_name = "ORDER")]
     pub key_order: Option<KeyOrder>,
     /// Bytes of a key: 24 as in YCSB, 16 as in db_bench
@@ -261,10 +261,12 @@ impl BenchArgs {
     }
 }
 
-/// Ranges of keys are neighbours only if keys are not hashed.
+/// Ranges of keys are neighbours, and the first key is the oldest, only if keys are not hashed.
 fn key_order_of(workloads: &[Workload]) -> KeyOrder {
-    let ranges = |workload: &Workload| workload.distribution == Distribution::KeyRanges;
-    if workloads.iter().any(ranges) { KeyOrder::Shuffled } else { KeyOrder::Hashed }
+    let ascends = |workload: &Workload| {
+        workload.distribution == Distribution::KeyRanges || workload.share(Action::Expire) > 0
+    };
+    if workloads.iter().any(ascends) { KeyOrder::Shuffled } else { KeyOrder::Hashed }
 }
 
 /// Everything that a run yielded.

@@ -6,6 +6,7 @@
 //! thread writes, but for the number of records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quanta::Clock;
@@ -15,7 +16,7 @@ use crate::distribution::Chooser;
 use crate::engine::Engine;
 use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
-use crate::keys::{Key, hash_of_any};
+use crate::keys::{Key, KeyOrder, hash_of_any};
 use crate::latency::Latencies;
 use crate::pace::{Pace, wait_until};
 use crate::stream::{Operation, Place, Stream};
@@ -43,6 +44,8 @@ pub struct Shared<'a> {
     /// The largest key that is there when the phase begins, if no record that existed is gone: then
     /// a scan begins at its start key, and is short only at the end of the store.
     pub end: Option<Key>,
+    /// Held by the client that takes the first record.
+    pub pops: Mutex<()>,
     /// Set when a client failed: the others need not go on.
     pub failed: AtomicBool,
     /// Operations done, by thread.
@@ -65,8 +68,8 @@ impl<'a> Shared<'a> {
         inserts: &'a Inserts,
     ) -> Self {
         let done = (0..config.threads).map(|_| Done::default()).collect();
-        let failed = AtomicBool::new(false);
-        Self { engine, workload, config, phase, values, inserts, end: None, failed, done }
+        let (pops, failed) = (Mutex::new(()), AtomicBool::new(false));
+        Self { engine, workload, config, phase, values, inserts, end: None, pops, failed, done }
     }
 
     /// The same, where every record that exists is there.
@@ -359,10 +362,26 @@ impl<'a> Client<'a> {
             Action::Scan => {
                 scan(engine, values, key, operation.length, shared.end.as_ref(), tally)?;
             }
+            Action::Expire if shared.config.key_order != KeyOrder::Hashed => {
+                if !pop(shared, tally)? {
+                    tally.missed(key);
+                }
+            }
             Action::Delete | Action::Expire => engine.delete(key)?,
         }
         Ok(())
     }
+}
+
+/// Takes the first record, which the store has to find; returns whether there was one.
+fn pop(shared: &Shared<'_>, tally: &mut Tally) -> Result<bool> {
+    // Two clients that search before they delete would take the same one.
+    let _turn = shared.pops.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.engine.pop_first(&mut |key, value| {
+        let hash = hash_of_any(key);
+        tally.check(shared.values, hash, key, value);
+        shared.config.key_order.number(hash).into_iter().for_each(|it| shared.inserts.expired(it));
+    })
 }
 
 /// Scans `length` records from `from`, and checks their order and their values; with the `end` of a

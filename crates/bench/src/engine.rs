@@ -36,6 +36,20 @@ pub trait Engine: Send + Sync {
     /// Shows up to `limit` pairs from `from` on, in key order; returns how many.
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize>;
 
+    /// Shows the first pair to `visit` and removes it; returns whether there was one. Callers take
+    /// turns: by default it is a search and a delete.
+    fn pop_first(&self, visit: VisitPair<'_>) -> Result<bool> {
+        let mut first = Vec::new();
+        let found = self.scan(b"", 1, &mut |key, value| {
+            first.extend_from_slice(key);
+            visit(key, value);
+        })?;
+        if found > 0 {
+            self.delete(&first)?;
+        }
+        Ok(found > 0)
+    }
+
     /// Reads `key`, then writes `value` under it, as YCSB's workload F does; returns whether there
     /// was a value to read.
     fn read_modify_write(

@@ -48,6 +48,13 @@ impl Inserts {
         self.oldest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
+    /// The record `number` was removed as the first one: those below it were gone before.
+    pub fn expired(&self, number: u64) {
+        if number < self.existing() {
+            self.oldest.fetch_max(number + 1, Ordering::Relaxed);
+        }
+    }
+
     /// Records that are there, as far as is known.
     pub fn count(&self) -> u64 {
         self.existing() - self.oldest()
@@ -99,5 +106,16 @@ mod tests {
         );
         inserts.acknowledge(inserts.take());
         assert_eq!((inserts.expire(), inserts.oldest(), inserts.count()), (Some(6), 7, 1));
+    }
+
+    #[test]
+    fn a_queue_with_holes_goes_on_behind_what_was_removed() {
+        let inserts = Inserts::between(4, 9);
+        assert_eq!(inserts.expire(), Some(4));
+        inserts.expired(6);
+        assert_eq!((inserts.expire(), inserts.expire()), (Some(7), None));
+        inserts.expired(5);
+        inserts.expired(9);
+        assert_eq!((inserts.oldest(), inserts.count()), (8, 1));
     }
 }

@@ -103,6 +103,11 @@ impl KeyOrder {
             Self::Ordered | Self::Shuffled => (number % ABSENT) << 1 | number >> ABSENT_BIT,
         }
     }
+
+    /// The number of the record whose key spells `hash`, where keys ascend with the numbers.
+    pub fn number(self, hash: u64) -> Option<u64> {
+        (self != Self::Hashed).then_some(hash >> 1)
+    }
 }
 
 /// A permutation of the numbers below a bound: a Feistel network over the next power of four,

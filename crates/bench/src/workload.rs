@@ -18,8 +18,8 @@
 //! - `range-*`: "KT-Store", section 4.3, which varies the entries of a range from 2,000 to 20,000.
 //! - `update-moving`: HoaKV says that hot and cold data are not fixed (section 3.2) but measures no
 //!   such workload; ours replaces the hot set ten times.
-//! - `queue`: records with a time to live, as in a log or a session store: insert one, remove the
-//!   oldest; `queue-read` reads the youngest meanwhile.
+//! - `queue`: a queue, or records with a time to live: insert one behind the last key, take the
+//!   first key, which the store has to find; `queue-read` reads the youngest meanwhile.
 
 use crate::distribution::Distribution;
 use crate::error::{BenchError, Result};

@@ -402,11 +402,25 @@ fn sizes_keys_and_scan_lengths_may_differ() {
 
 #[test]
 fn a_queue_keeps_its_length_and_moves_on() {
-    let (results, found) = run(Fault::None, &config(2), &["load", "queue", "queue-read"]).unwrap();
-    assert!(found.passed() && results.iter().all(|result| result.problems() == 0));
-    let live = results[2].user.live.unwrap();
-    assert_eq!(live, found.records * 74);
-    assert!((2500..3500).contains(&found.records), "{found:?}");
-    let (_, found) = run(Fault::LosesDeletes, &config(1), &["load", "queue"]).unwrap();
-    assert!(found.wrong > 0, "a record that expired is still there: {found:?}");
+    for key_order in [KeyOrder::Hashed, KeyOrder::Shuffled] {
+        let config = |threads| Config { key_order, ..config(threads) };
+        let names = ["load", "queue", "queue-read"];
+        let (results, found) = run(Fault::None, &config(2), &names).unwrap();
+        assert!(found.passed() && results.iter().all(|result| result.problems() == 0));
+        let live = results[2].user.live.unwrap();
+        assert_eq!(live, found.records * 74);
+        assert!((2500..3500).contains(&found.records), "{found:?}");
+        let (_, found) = run(Fault::LosesDeletes, &config(1), &["load", "queue"]).unwrap();
+        assert!(found.wrong > 0, "a record that expired is still there: {found:?}");
+    }
+}
+
+#[test]
+fn a_queue_takes_the_first_record_that_the_store_finds() {
+    let config = Config { key_order: KeyOrder::Shuffled, ..config(3) };
+    let (_, found) = run(Fault::SkipsInScans, &config, &["load", "queue"]).unwrap();
+    assert!(found.wrong > 0, "a record was stepped over: {found:?}");
+    let names = ["load", "delete", "queue", "queue-read"];
+    let (results, found) = run(Fault::None, &config, &names).unwrap();
+    assert!(found.passed() && results.iter().all(|result| result.problems() == 0), "{found:?}");
 }

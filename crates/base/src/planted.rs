@@ -284,6 +284,10 @@ pub enum Bug {
     FlushedTailKept,
     /// A reader beside a writer reports what the writer has removed as damage.
     RemovedTakenForDamage,
+    /// A copy of what a writer goes on to change is believed without a second look at its manifest.
+    DroppedFilesCopied,
+    /// A check beside a writer reports what it finds, although the writer has gone on.
+    CheckedOnce,
     /// The recovery of a handle that only reads removes files on the disk.
     ReaderRemovesBelow,
     /// A read returns a value that has expired.

@@ -8,6 +8,7 @@
 //! database itself, so that a backup survives its damage.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -19,9 +20,8 @@ use cleavedb_storage::{
 
 use crate::backup_record::BackupRecord;
 use crate::directories;
-use crate::engine::Engine;
 use crate::manifest::Current;
-use crate::moment::{CheckpointReport, Links, Moment, SourceFile};
+use crate::moment::{CheckpointReport, Copying, Links, Source, SourceFile};
 use crate::progress::Progress;
 
 /// What a backup takes from the previous one.
@@ -51,7 +51,7 @@ pub struct BackupReport {
 
 /// Makes a backup in `storage`; after a failure the backups there are as they were.
 pub(crate) fn make(
-    engine: &Engine,
+    source: &dyn Source,
     storage: &dyn BackupStorage,
     mode: BackupMode,
     progress: &Progress,
@@ -59,9 +59,9 @@ pub(crate) fn make(
     let (_lock, numbers) = begin_change(storage)?;
     // A directory with the last of all numbers is in the way of the next rename, which fails.
     let number = numbers.last().map_or(1, |last| last.saturating_add(1));
-    let previous = find_previous(storage, &numbers, engine.database_id)?;
+    let previous = find_previous(storage, &numbers, source.database_id())?;
     let previous = previous.filter(|_| mode == BackupMode::Incremental);
-    let made = make_unfinished(engine, storage, number, previous, progress);
+    let made = make_unfinished(source, storage, number, previous, progress);
     let made = made.and_then(|report| finish(storage, number).map(|()| report));
     if made.is_err() {
         // What cannot be removed now is removed by the next backup.
@@ -77,7 +77,7 @@ fn names(number: u64) -> [BackupName; 2] {
 
 /// Makes all of backup `number` durable, under the name of one that is not finished.
 fn make_unfinished(
-    engine: &Engine,
+    source: &dyn Source,
     storage: &dyn BackupStorage,
     number: u64,
     previous: Option<Previous>,
@@ -88,13 +88,8 @@ fn make_unfinished(
     let to = made.map_err(|e| Error::io("make the directory of the backup", e).with_remedy())?;
     // Readers will share the file `lock`, which this makes, so that no backup is removed under one.
     let _lock = directories::lock(&*to)?;
-    let moment = Moment::take(engine)?;
     let mut links = Unchanged { previous, identities: BTreeMap::new() };
-    let mut names = Vec::new();
-    let report = moment.copy_files(&*to, &mut links, &mut names, progress)?;
-    BackupRecord::now(links.identities).write(&*to)?;
-    moment.begin(&to, &mut names)?;
-    Ok(report)
+    source.copy_to(&mut Copying::new(&to, &mut links, progress))
 }
 
 /// Gives an unfinished backup, of which all is durable, the name of a whole one.
@@ -260,6 +255,10 @@ impl Links for Unchanged {
             self.previous = None;
         }
         Ok(linked)
+    }
+
+    fn finish(&mut self, to: &dyn Storage) -> Result<()> {
+        BackupRecord::now(mem::take(&mut self.identities)).write(to)
     }
 }
 

@@ -7,35 +7,25 @@
 use std::sync::Arc;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{Access, FileKind, Mode, Name, RemoveMode, Storage, copy};
+use cleavedb_storage::{FileKind, Storage, copy};
 
-use crate::engine::Engine;
-use crate::moment::{CheckpointReport, Links, Moment, SourceFile};
+use crate::moment::{CheckpointReport, Copying, Links, Source, SourceFile};
 use crate::progress::Progress;
 
 /// Makes a checkpoint in `to`, which must be empty; after a failure it is empty again.
 pub(crate) fn make(
-    engine: &Engine,
+    source: &dyn Source,
     to: &Arc<dyn Storage>,
     progress: &Progress,
 ) -> Result<CheckpointReport> {
     check_empty(&**to)?;
-    let moment = Moment::take(engine)?;
-    let mut names = Vec::new();
-    let copied = moment.copy_files(&**to, &mut Original, &mut names, progress);
-    let made = copied.and_then(|report| moment.begin(to, &mut names).map(|()| report));
+    let mut links = Original;
+    let mut copy = Copying::new(to, &mut links, progress);
+    let made = source.copy_to(&mut copy);
     if made.is_err() {
-        remove(&**to, &names);
+        copy.remove();
     }
     made
-}
-
-/// Removes a database that consists of the files `names` and of `current`, or a part of it. What
-/// cannot be removed now is refused by an open: there is no `current`.
-pub(crate) fn remove(to: &dyn Storage, names: &[Name]) {
-    let fixed = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
-    let names = fixed.iter().chain(names);
-    names.for_each(|name| _ = to.remove(name, RemoveMode::Immediate));
 }
 
 fn check_empty(to: &dyn Storage) -> Result<()> {
@@ -68,17 +58,6 @@ struct Original;
 impl Links for Original {
     fn link(&mut self, file: &SourceFile<'_>, to: &dyn Storage) -> Result<bool> {
         let failed = |e| Error::io("link a file", e).with("file", file.name).with_remedy();
-        let linked = file.is_whole && copy::link(file.directory, &file.name, to).map_err(failed)?;
-        if linked && file.is_log {
-            sync(to, &file.name)?;
-        }
-        Ok(linked)
+        Ok(file.is_whole && copy::link(file.directory, &file.name, to).map_err(failed)?)
     }
-}
-
-/// Makes a linked log file durable: that of a database whose writes are not synced may not be.
-fn sync(to: &dyn Storage, name: &Name) -> Result<()> {
-    let failed = |e| Error::io("open a log file", e).with("file", name);
-    let file = to.open(name, Mode::ReadWrite, Access::Random).map_err(failed)?;
-    file.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
 }

@@ -31,6 +31,7 @@ use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::resources::Resources;
 use crate::state::MemSlot;
 use crate::value_files::initial;
+use crate::volume::Volume;
 
 /// The result of recovery for the engine.
 pub(crate) struct Recovered {
@@ -42,6 +43,8 @@ pub(crate) struct Recovered {
     pub(crate) memtable: Option<Arc<MemSlot>>,
     /// Log position at which the log ends.
     pub(crate) position: u64,
+    /// Greatest sequence number of an operation that was found.
+    pub(crate) last_seq: SeqNo,
     pub(crate) next_seq: SeqNo,
     pub(crate) report: RecoveryReport,
 }
@@ -72,6 +75,11 @@ impl StoredDatabase {
             self.current.preset
         );
         Err(Error::new(ErrorKind::LayoutMismatch, message))
+    }
+
+    /// Its volumes, in the order of their numbers.
+    pub(crate) fn volumes(&self) -> &[Volume] {
+        &self.current.volumes
     }
 
     /// What its `current` says.
@@ -111,7 +119,7 @@ pub(crate) fn recover(
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
     let replayed = replay_log(&**storage, options, database_id, live)?;
-    let Replayed { memtable, edits, position, next_seq, mut report } = replayed;
+    let Replayed { memtable, edits, position, last_seq, next_seq, mut report } = replayed;
     let manifest = match (current, loaded) {
         (Some(current), Some(loaded))
             if loaded.live.session.is_none()
@@ -152,6 +160,7 @@ pub(crate) fn recover(
         obsolete_files,
         memtable: memtable.map(Arc::new),
         position,
+        last_seq,
         next_seq,
         report,
     })

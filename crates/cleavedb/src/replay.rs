@@ -78,6 +78,8 @@ pub(crate) struct Replayed {
     pub(crate) edits: Vec<ValueFileEdit>,
     /// End of the log.
     pub(crate) position: u64,
+    /// Greatest sequence number of an operation, in tables or the log.
+    pub(crate) last_seq: SeqNo,
     pub(crate) next_seq: SeqNo,
     pub(crate) report: RecoveryReport,
 }
@@ -143,8 +145,8 @@ impl<'a> Replay<'a> {
     pub(crate) fn run(&mut self, window_lost: bool) -> Result<()> {
         self.replay_logs()?;
         self.report.window_lost = window_lost;
-        if let (Some(session), Some(window)) = (self.live.session, self.window) {
-            let known = self.max_seq.max(self.live.flushed).max(session.last_seq);
+        if let (Some(_), Some(window)) = (self.live.session, self.window) {
+            let known = self.last_known();
             if window.mark(Watermark::Durable).is_some_and(|durable| durable > known) {
                 return Err(lost(self.position));
             }
@@ -158,6 +160,14 @@ impl<'a> Replay<'a> {
             self.report.operations = 0;
         }
         Ok(())
+    }
+
+    /// The greatest sequence number in tables and in what was replayed.
+    fn last_known(&self) -> SeqNo {
+        match self.live.session {
+            Some(session) => self.max_seq.max(self.live.flushed).max(session.last_seq),
+            None => self.live.seq_limit - 1,
+        }
     }
 
     fn replay_logs(&mut self) -> Result<()> {
@@ -366,11 +376,12 @@ impl<'a> Replay<'a> {
     /// Ends the replay: completes the log files.
     pub(crate) fn finish(self) -> Result<Replayed> {
         self.ends.iter().try_for_each(|end| self.keep_window_tail(end))?;
-        let last_seq = self.max_seq;
+        let last_seq = self.last_known();
         Ok(Replayed {
             memtable: self.slot,
             edits: self.edits,
             position: self.position,
+            last_seq,
             next_seq: match planted(Bug::SeqRestarts) {
                 true => last_seq + 1,
                 false => self.live.seq_limit.max(last_seq + 1),

@@ -281,7 +281,8 @@ pub enum Command {
     /// In the same file system most files are linked, so it is quick and takes no space; what one
     /// of the two databases drops or writes again later takes its space until the other drops it,
     /// too. Each can be written, moved or removed without effect on the other. In another file
-    /// system all is copied. `cleave --db DIRECTORY` then opens the copy.
+    /// system all is copied. `cleave --db DIRECTORY` then opens the copy. A process that has the
+    /// database open goes on; the copy has all that it wrote before, and is read and checked.
     Checkpoint {
         /// Directory of the copy; must be missing or empty
         directory: PathBuf,
@@ -294,7 +295,8 @@ pub enum Command {
     /// to the database: a backup takes the space of what has changed, and survives whatever happens
     /// to the database and to other backups. Where the file system has no links every backup takes
     /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/000003
-    /// get`, and other commands that only read, look into one.
+    /// get`, and other commands that only read, look into one. A process that has the database open
+    /// goes on; the backup has all that it wrote before, and is read and checked.
     Backup(BackupArgs),
     /// Make a new database, in the directory of --db, of a backup: the newest in its directory
     ///

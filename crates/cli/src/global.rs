@@ -96,8 +96,8 @@ pub struct Global {
     /// How long to wait for a database that another process has open, as 500ms, 30s or 2m, before
     /// that is an error
     ///
-    /// Of commands that need it for themselves: those that write, and checkpoint and backup. Others
-    /// follow that process
+    /// Of commands that need it for themselves, which are those that write. Others follow that
+    /// process
     #[arg(
         long,
         global = true,

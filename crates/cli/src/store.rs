@@ -34,8 +34,23 @@ pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
 
 /// The same; the caller reports losses.
 pub fn find_or_follow(global: &Global, console: &Console) -> Result<Db> {
+    followed_if_locked(global, console, |options| Db::open_read_only_with(&global.db, options))
+}
+
+/// Opens an existing database to make links to its files, and warns of losses; follows another
+/// process as [`open_or_follow`] does.
+pub fn open_to_link(global: &Global, console: &Console) -> Result<Db> {
+    let open = |options| Db::open(&global.db, options);
+    warned(followed_if_locked(global, console, open)?, console)
+}
+
+fn followed_if_locked(
+    global: &Global,
+    console: &Console,
+    open: impl FnOnce(Options) -> cleavedb::Result<Db>,
+) -> Result<Db> {
     let options = existing(global)?;
-    match Db::open_read_only_with(&global.db, options.clone()) {
+    match open(options.clone()) {
         Err(e) if e.kind() == ErrorKind::Locked => {
             let note = format!("following the process that has {} open", global.db.display());
             console.note(&note);
@@ -48,12 +63,6 @@ pub fn find_or_follow(global: &Global, console: &Console) -> Result<Db> {
 /// Opens an existing database beside the process that writes it, if there is one.
 pub fn follow(global: &Global) -> Result<Db> {
     Ok(Db::open_secondary_with(&global.db, existing(global)?)?)
-}
-
-/// Opens an existing database for reading only, and warns of losses.
-pub fn open_to_read(global: &Global, console: &Console) -> Result<Db> {
-    let open = || Ok(Db::open_read_only_with(&global.db, existing(global)?)?);
-    warned(waiting(global, open)?, console)
 }
 
 /// Opens a database by `open`, again and again as long as another process has it and `--wait` says.

@@ -4,7 +4,6 @@
 //! removed, renamed, cut and punched at any time, so a reader believes only what it has verified.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -12,7 +11,8 @@ use rustix::io::Errno;
 use crate::api::{Access, File, Lock, LockMode, Mode, RemoveMode, Storage, StorageLayer};
 use crate::name::Name;
 
-/// A storage that is only read, while another process writes it.
+/// A storage that is only read, while another process writes it. Files of it can be linked: the
+/// writer changes none in place that has two names.
 pub struct Beside {
     inner: Arc<dyn Storage>,
 }
@@ -51,10 +51,5 @@ impl StorageLayer for Beside {
     /// No lock: the writer holds it.
     fn lock(&self, _mode: LockMode) -> io::Result<Lock> {
         Ok(Box::new(()))
-    }
-
-    /// None: a link would change the file below.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }

@@ -30,6 +30,7 @@ pub mod follow;
 pub mod followed_changes;
 pub mod copies;
 pub mod backups;
+pub mod live_copies;
 pub mod transactions;
 pub mod keyspaces;
 pub mod endless;

@@ -9,10 +9,21 @@ use cleavedb_storage::{BackupStorage, Disk, DiskBackups, Storage};
 use super::Db;
 use crate::backup::{self, BackupMode, BackupReport};
 use crate::checkpoint;
-use crate::moment::CheckpointReport;
+use crate::moment::{CheckpointReport, Source};
 use crate::progress::Progress;
 
 impl Db {
+    /// What copies are made of.
+    fn source(&self) -> Result<&dyn Source> {
+        match &self.inner.follower {
+            Some(follower) => {
+                self.engine().gate.check_following()?;
+                Ok(&***follower)
+            }
+            None => Ok(self.open_engine()?),
+        }
+    }
+
     /// Makes a consistent copy of the database in the directory `path`, which must be missing or
     /// empty, while reads and writes go on: a database of its own, which can be opened, written and
     /// removed without effect on this one. It has every write that was acknowledged before the
@@ -23,6 +34,11 @@ impl Db {
     /// file with two names is never changed in place. In another file system all is copied. Writers
     /// wait while the log window is written to the log, up to [`crate::Options::window_bytes`]. The
     /// copy is in one directory, without volumes, and survives a loss of power once this returns.
+    ///
+    /// On a secondary ([`Db::open_secondary`]) it copies what the primary has, which does not know
+    /// of it. If that drops a file meanwhile, it goes on with a later moment; at its end all of the
+    /// copy is read and checked. Fails with [`crate::ErrorKind::Outdated`] if the primary has
+    /// dropped files in each of 20 attempts.
     ///
     /// Fails with [`crate::ErrorKind::AlreadyExists`] if there is something in the directory. After
     /// any other failure its files are removed again.
@@ -51,7 +67,7 @@ impl Db {
         progress: &Progress,
     ) -> Result<CheckpointReport> {
         let path = path.as_ref();
-        self.open_engine()?;
+        self.source()?;
         let opened = Disk::open(path, true).map_err(|e| Error::io("make the directory", e));
         let made = opened.and_then(|disk| self.copy_to(&(Arc::new(disk) as _), progress));
         made.map_err(|e| e.with("checkpoint", path.display()))
@@ -68,7 +84,7 @@ impl Db {
         to: &Arc<dyn Storage>,
         progress: &Progress,
     ) -> Result<CheckpointReport> {
-        checkpoint::make(self.open_engine()?, to, progress)
+        checkpoint::make(self.source()?, to, progress)
     }
 
     /// Makes a backup in the directory `path`, which is made if it is missing: a consistent copy of
@@ -80,7 +96,8 @@ impl Db {
     /// backup has depends on another one that is removed. Where the file system has no links, each
     /// backup copies all. A backup survives a loss of power once this returns.
     ///
-    /// Until it returns the database gives back no space of dead values. After a failure the
+    /// Until it returns the database gives back no space of dead values. On a secondary that is not
+    /// so, and it works as [`Db::checkpoint`] does there. After a failure the
     /// backups in the directory are as they were; a process that dies leaves a part, which the next
     /// backup removes. Fails with [`crate::ErrorKind::Locked`] while another call makes or removes
     /// backups there, and with [`crate::ErrorKind::InvalidArgument`] if the directory holds backups
@@ -110,7 +127,7 @@ impl Db {
         progress: &Progress,
     ) -> Result<BackupReport> {
         let path = path.as_ref();
-        self.open_engine()?;
+        self.source()?;
         let opened = DiskBackups::open(path, true);
         let opened = opened.map_err(|e| Error::io("make the directory", e).with_remedy());
         let made = opened.and_then(|storage| self.backup_in(&storage, mode, progress));
@@ -124,6 +141,6 @@ impl Db {
         mode: BackupMode,
         progress: &Progress,
     ) -> Result<BackupReport> {
-        backup::make(self.open_engine()?, storage, mode, progress)
+        backup::make(self.source()?, storage, mode, progress)
     }
 }

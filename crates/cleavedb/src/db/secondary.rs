@@ -41,9 +41,9 @@ impl Db {
     /// close, die and be opened again meanwhile; without one the last state is read.
     ///
     /// All reads, snapshots, ranges, cursors, [`Db::changes`], [`Keyspace::approximate_size`],
-    /// [`Db::verify`] and [`Db::metrics`], whose counters begin anew with each view, work. Other
-    /// calls fail with [`ErrorKind::ReadOnly`]: those that write, transactions, [`Db::checkpoint`]
-    /// and backups.
+    /// [`Db::verify`], [`Db::checkpoint`], [`Db::backup`] and [`Db::metrics`], whose counters begin
+    /// anew with each view, work. Other calls fail with [`ErrorKind::ReadOnly`]: those that write,
+    /// and transactions.
     ///
     /// Snapshots, ranges and cursors see one moment, whatever is caught up. The primary does not
     /// keep for them what it removes: once it has flushed, compacted or collected what they have

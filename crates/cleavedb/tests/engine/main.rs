@@ -44,6 +44,7 @@ mod range_sizes;
 mod regressions;
 mod resources;
 mod salvage;
+mod live_copies;
 mod secondary;
 mod hot;
 mod min_separated;

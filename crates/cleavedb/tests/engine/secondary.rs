@@ -233,7 +233,6 @@ fn what_writes_is_refused_and_a_close_ends_every_view() {
         secondary.step().err(),
         secondary.transaction().err(),
         secondary.create_keyspace("a", Default::default()).err(),
-        secondary.checkpoint(dir.path().join("copy")).err(),
     ];
     for (at, error) in refused.into_iter().enumerate() {
         assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::ReadOnly), "call {at}");

@@ -45,6 +45,7 @@ use cleavedb_testkit::held_collections::{End, a_collection_beside};
 use cleavedb_testkit::hot::{long_hot_values, matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
+use cleavedb_testkit::live_copies::{checks_of_a_changing_store, copies_of_a_changing_store};
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
@@ -205,6 +206,14 @@ fn secondaries(seed: u64) -> Result<(), String> {
 
 fn secondaries_beside_a_window(seed: u64) -> Result<(), String> {
     a_torn_window_is_read_again(&design(seed))
+}
+
+fn copies_beside_a_writer(seed: u64) -> Result<(), String> {
+    copies_of_a_changing_store(&design(seed), 17)
+}
+
+fn checks_beside_a_writer(seed: u64) -> Result<(), String> {
+    checks_of_a_changing_store(&design(seed), 3)
 }
 
 /// A store of a process that died is read, as in `read_only.rs`.
@@ -782,4 +791,6 @@ caught! {
     a_secondary_that_believes_a_short_tail: ShortTailBelieved by secondaries_beside_a_window;
     a_secondary_that_keeps_a_flushed_tail: FlushedTailKept by secondaries;
     a_secondary_that_takes_what_is_removed_for_damage: RemovedTakenForDamage by secondaries;
+    a_copy_of_what_was_dropped: DroppedFilesCopied by copies_beside_a_writer;
+    a_check_that_is_not_made_again: CheckedOnce by checks_beside_a_writer;
 }

@@ -135,7 +135,7 @@ pub(super) fn run(args: &BackupArgs, global: &Global, console: &Console) -> Resu
 
 fn make(args: &BackupArgs, global: &Global, console: &Console) -> Result<()> {
     // A reader finds what a killed process has left, too, and changes nothing.
-    let db = store::open_to_read(global, console)?;
+    let db = store::open_or_follow(global, console)?;
     let mode = if args.full { BackupMode::Full } else { BackupMode::Incremental };
     let progress = Progress::towards(console, "backup");
     let (theirs, directory) = (db.clone(), args.directory.clone());

@@ -37,7 +37,7 @@ impl fmt::Display for Made {
 
 pub(super) fn run(directory: &Path, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_link(global, console)?;
     let progress = Progress::towards(console, "checkpoint");
     let (theirs, to) = (db.clone(), directory.to_owned());
     let made = watch::count(&progress, move |counted| theirs.checkpoint_with(to, counted));

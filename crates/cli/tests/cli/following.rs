@@ -126,12 +126,12 @@ fn commands_that_write_wait_for_each_other() {
     assert_eq!(home.run(&["--quiet", "count"]).text(), format!("{}\n", LOOPS * PUTS));
     let mut shell = Shell::new(&home);
     assert_eq!(shell.run("put more 1", "more"), "1");
-    for command in [&["del", "more"][..], &["backup", "backups"], &["checkpoint", "copy"]] {
+    for command in [&["del", "more"][..], &["compact"], &["collect"]] {
         let refused = home.run(&[&["--wait", "20ms"], command].concat());
         refused.fails(4, "has the database open");
     }
     // A signal ends the wait.
-    let (mut waiting, stdin) = home.start(&["--wait", "10min", "backup", "backups"]);
+    let (mut waiting, stdin) = home.start(&["--wait", "10min", "compact"]);
     std::thread::sleep(std::time::Duration::from_millis(300));
     send("INT", &waiting);
     assert!(!waiting.wait().unwrap().success());

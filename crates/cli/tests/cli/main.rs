@@ -17,6 +17,7 @@ mod losses;
 mod ranges;
 mod read_only;
 mod following;
+mod live_copies;
 mod changes;
 mod dump;
 mod interchange;

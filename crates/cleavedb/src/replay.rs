@@ -166,7 +166,7 @@ impl<'a> Replay<'a> {
     fn last_known(&self) -> SeqNo {
         match self.live.session {
             Some(session) => self.max_seq.max(self.live.flushed).max(session.last_seq),
-            None => self.live.seq_limit - 1,
+            None => self.live.seq_limit.saturating_sub(1),
         }
     }
 
@@ -383,7 +383,7 @@ impl<'a> Replay<'a> {
             position: self.position,
             last_seq,
             next_seq: match planted(Bug::SeqRestarts) {
-                true => last_seq + 1,
+                true => self.max_seq + 1,
                 false => self.live.seq_limit.max(last_seq + 1),
             },
             report: self.report,

@@ -11,7 +11,7 @@ use crate::following::Shell;
 const KEYS: usize = 40;
 
 /// The pause behind each round.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(30);
 
 /// Options under which a few rounds fill a MemTable.
 const SMALL: [&str; 8] = [

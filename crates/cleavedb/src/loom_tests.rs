@@ -10,9 +10,9 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::checker::model::Builder;
 use cleavedb_base::sync::checker::thread;
 
-use crate::publish::Publisher;
-use crate::snapshot::{HeldBy, SnapshotList};
-use crate::time::{ManualTime, Time};
+use crate::control::publish::Publisher;
+use crate::settings::time::{ManualTime, Time};
+use crate::store::snapshot::{HeldBy, SnapshotList};
 
 /// Preemptions in one execution: nearly every known race needs two.
 const PREEMPTIONS: usize = 3;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::checker::{check_random, thread};
 
-use crate::publish::Publisher;
+use crate::control::publish::Publisher;
 
 /// Schedules that are drawn: of 10,000 one set in thirty did not meet the bug that is planted.
 const SCHEDULES: usize = 100_000;

@@ -15,9 +15,9 @@ const ANSWERS: [&str; 9] = [
     "crates/values/src/partition.rs",
     "crates/values/src/groups/sizing/",
     "crates/values/src/groups/liveness/",
-    "crates/cleavedb/src/options/presets.rs",
-    "crates/cleavedb/src/options/log.rs",
-    "crates/cleavedb/src/options/validate.rs",
+    "crates/cleavedb/src/settings/options/presets.rs",
+    "crates/cleavedb/src/settings/options/log.rs",
+    "crates/cleavedb/src/settings/options/validate.rs",
     "crates/index/src/compaction/level0.rs",
     "crates/index/src/compaction/level0/",
 ];

@@ -10,6 +10,22 @@ use crate::paths::{CodePath, local_paths};
 use crate::repo::{Finding, Repo};
 use crate::tree::{Tree, roots};
 
+/// Most modules that a list of the database's crate has, those of tests not counted.
+pub const LIST_MAX: usize = 15;
+
+/// Lists with too many modules for a reader to keep in mind.
+pub fn crowded(repo: &Repo) -> Vec<Finding> {
+    let tree = Tree::grow(repo, "crates/cleavedb/src/lib.rs");
+    let crowd = tree.modules.iter().filter_map(|(own, module)| {
+        let is_product =
+            |name: &&String| !tree.modules[&[own, &[(*name).clone()][..]].concat()].test;
+        let modules = module.children.iter().filter(is_product).count();
+        let what = || format!("lists {modules} modules, at most {LIST_MAX}");
+        (modules > LIST_MAX).then(|| Finding::new(&module.file, 0, what()))
+    });
+    crowd.collect()
+}
+
 /// Modules that name one listed after them, or an item of the crate's root.
 pub fn modules(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -186,6 +202,24 @@ mod tests {
         let sorting = Repo::of(&[("rustfmt.toml", "max_width = 100\n")]);
         assert_eq!(modules(&sorting).len(), 1);
         assert_eq!(modules(&Repo::of(&[("rustfmt.toml", "reorder_modules = false\n")])), []);
+    }
+
+    #[test]
+    fn a_crowded_list_is_found() {
+        let names: Vec<_> = (0..=LIST_MAX).map(|number| format!("m{number}")).collect();
+        let files: Vec<_> =
+            names.iter().map(|name| format!("crates/cleavedb/src/x/{name}.rs")).collect();
+        let crowd_of = |modules: usize| {
+            let list: String =
+                names[..modules].iter().map(|name| format!("mod {name};\n")).collect();
+            let mut all = vec![
+                ("crates/cleavedb/src/lib.rs", "mod x;"),
+                ("crates/cleavedb/src/x/mod.rs", &list),
+            ];
+            all.extend(files.iter().map(|file| (file.as_str(), "")));
+            crowded(&Repo::of(&all)).len()
+        };
+        assert_eq!((crowd_of(LIST_MAX), crowd_of(LIST_MAX + 1)), (0, 1));
     }
 
     #[test]

@@ -145,6 +145,11 @@ fn modules_use_only_modules_below_them() {
 }
 
 #[test]
+fn lists_of_modules_are_short() {
+    expect_none(order::crowded(&REPO), "Begin a folder, or move a module to a better one.");
+}
+
+#[test]
 fn every_file_belongs_to_a_module() {
     expect_none(order::orphans(&REPO), "Declare the file with `mod`, or delete it.");
 }

@@ -21,9 +21,9 @@ use cleavedb_index::{
 use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storage};
 use cleavedb_values::SegmentSet;
 
-use crate::publish::Publisher;
-use crate::read::{Answer, find_in_memory, find_in_tables};
-use crate::state::{MemSlot, ReadState, ReadStates};
+use crate::control::publish::Publisher;
+use crate::reads::read::{Answer, find_in_memory, find_in_tables};
+use crate::store::state::{MemSlot, ReadState, ReadStates};
 
 /// The answer of a read state for the key.
 fn newest(state: &ReadState, visible: SeqNo) -> Answer {

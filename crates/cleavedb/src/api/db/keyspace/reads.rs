@@ -1,0 +1,117 @@
+//! The reads of a keyspace: keys, ranges, cursors and snapshots, as of now.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use cleavedb_base::Result;
+use cleavedb_storage::process::Own;
+
+use super::Keyspace;
+use crate::engine::Engine;
+use crate::operations::bounds::{Bounds, KeyRange, Prefix};
+use crate::reads::cursor::Cursor;
+use crate::reads::item::Item;
+use crate::reads::range::Range;
+use crate::reads::read;
+use crate::reads::view::Snapshot;
+use crate::settings::time;
+
+impl Keyspace {
+    /// The value of `key`, or `None`. The bytes are not copied again after they were read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.read(|engine| read::get(engine, (self.entry().id, key.as_ref()), None))
+    }
+
+    /// The value of `key`, and when it expires, if it does.
+    pub fn get_with_expiry(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        let key = (self.entry().id, key.as_ref());
+        let found = self.read(|engine| read::get_with_expiry(engine, key, None))?;
+        Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
+    }
+
+    /// Whether `key` is there; its value is not read.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.read(|engine| read::contains(engine, (self.entry().id, key.as_ref()), None))
+    }
+
+    /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
+    /// many keys at once take little more time than one.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        let read = || self.snapshot().multi_get(keys);
+        let Some(follower) = &self.inner.follower else { return read() };
+        follower
+            .again(read, |found: &Vec<Result<_>>| found.iter().find_map(|one| one.as_ref().err()))
+    }
+
+    /// The first key and its value.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.one(|| self.range(..).next())
+    }
+
+    /// The last key and its value.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.one(|| self.range(..).next_back())
+    }
+
+    /// The engine with the data, for a reader of many keys.
+    fn engine_to_read(&self) -> Own<Arc<Engine>> {
+        match &self.inner.follower {
+            None => self.inner.engine.clone(),
+            Some(follower) => Own::new(follower.fresh_view()),
+        }
+    }
+
+    /// What a step of a range finds.
+    fn one(&self, step: impl Fn() -> Option<Result<Item>>) -> Result<Option<Item>> {
+        let found = match &self.inner.follower {
+            None => step(),
+            Some(follower) => follower.again(step, |found| found.as_ref()?.as_ref().err()),
+        };
+        found.transpose()
+    }
+
+    /// Keys of a range and their values, in key order, from both ends, as of now; see [`KeyRange`].
+    /// [`Range::keys_only`] reads no values.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "value")?;
+    /// }
+    /// let mut range = db.range("a".."c");
+    /// assert_eq!(range.next().unwrap()?.key, "a");
+    /// assert_eq!(range.next_back().unwrap()?.key, "b");
+    /// assert!(range.next().is_none());
+    /// assert_eq!(db.range(..).keys_only().count(), 3);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::of(self.cursor(range))
+    }
+
+    /// All keys that begin with `prefix`, and their values.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
+    }
+
+    /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        let bounds = Bounds::of(self.entry().id, &range);
+        let engine = self.engine_to_read();
+        let refused = engine.gate.check_open().err();
+        let cursor = Cursor::new(engine, bounds, None, refused);
+        // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
+        cursor.checked(|seq| self.entry().check_at(seq))
+    }
+
+    /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
+    /// same moment. While it is held, the versions that it sees take space.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.engine_to_read(), self.entry().clone(), self.inner.clone())
+    }
+}

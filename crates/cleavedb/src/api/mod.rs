@@ -1,0 +1,6 @@
+//! What users call.
+
+pub(crate) mod transaction;
+pub(crate) mod db;
+pub(crate) mod backups;
+pub(crate) mod debug;

@@ -1,0 +1,372 @@
+//! Flush: the oldest full MemTable becomes a run of level 0.
+//!
+//! Order (invariant 3): first the log is synced through the MemTable's end, if the run will point
+//! into it; then the tables are synced; then the directory; then one edit publishes the run, the
+//! live bytes and the replay head. If no pointer leads into the log, only the run must be durable:
+//! log files below the head are dropped without a sync (decision 0011), except those that hold a
+//! long value. Blobs stay where they are, and belong to the run from then on.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::sync::thread;
+use cleavedb_base::{EntryKind, ErrorKind, Expiry, FileNumber, Result, ValuePointer};
+use cleavedb_hot::HotStore;
+use cleavedb_index::{Entry, FoldedOperands, KeySample, RunPosition};
+use cleavedb_storage::FileClass;
+use cleavedb_values::unexposed::{self, Overwritten};
+use cleavedb_values::{SegmentSet, ValueFileEdit};
+
+use super::hot_install::HotInstall;
+use super::new_files::{self, NewFiles};
+use super::run_writer::RunWriter;
+use super::separate::{self, HotEntry, Moved, SeparatedValues};
+use super::{About, Job};
+use crate::background::log_retention;
+use crate::background::memtables;
+use crate::control::failures::JobKind;
+use crate::control::flush_pace::FlushPace;
+use crate::control::metrics::{Step, StopWatch};
+use crate::control::pace::Pace;
+use crate::control::throttle::Growth;
+use crate::control::totals::Totals;
+use crate::engine::Engine;
+use crate::engine::job_state::JobState;
+use crate::engine::read_points::ReadPoints;
+use crate::engine::stale_blobs::BlobKeys;
+use crate::engine::value_files;
+use crate::engine::value_files::publish;
+use crate::store::manifest::{Edit, LiveFiles};
+use crate::store::state::{MemSlot, Sealed};
+
+/// Live bytes that the run of a flush adds to value files.
+#[derive(Default)]
+struct LiveAdded {
+    /// Bytes of records that the run points to, by file.
+    bytes: BTreeMap<FileNumber, u64>,
+    /// Estimate of the records in older tables that newer ones replace.
+    overwritten: Overwritten,
+    /// Blobs of older tables that it hides.
+    hidden_blobs: Vec<FileNumber>,
+}
+
+/// What a flush has written.
+pub(crate) struct Flushed<'e> {
+    writer: RunWriter<&'e Engine>,
+    added: LiveAdded,
+    grouped: SeparatedValues,
+    /// Segments of the extents that were written, open for reads.
+    opened: SegmentSet,
+    watch: StopWatch,
+}
+
+/// The flush of one MemTable.
+pub(crate) struct Flush<'e> {
+    engine: &'e Engine,
+    slot: Arc<MemSlot>,
+    sealed: Sealed,
+    start: Instant,
+    /// How long flushes had waited before it.
+    waited_before: Duration,
+    written: u64,
+}
+
+impl<'e> Job<'e> for Flush<'e> {
+    type Request = ();
+    type Output = Flushed<'e>;
+    type Done = ();
+
+    /// Picks the oldest full MemTable; seals the one in use before, if promotions want a flush.
+    /// `None` if a flush is under way, or while a split waits for another try.
+    fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
+        memtables::rotate_for_promotions(engine);
+        let mut state = engine.jobs.lock();
+        let oldest = engine.state.load().oldest_sealed();
+        let held = state.flushing || state.split_waits.is_some() || state.load_begins_groups();
+        let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
+        engine.poison.check()?;
+        state.flushing = true;
+        engine.pacer.begin_flush();
+        let (start, waited_before) = (Instant::now(), engine.pacer.flushes_waited());
+        Ok(Some(Self { engine, slot, sealed, start, waited_before, written: 0 }))
+    }
+
+    fn run(&mut self) -> Result<Flushed<'e>> {
+        let (engine, sealed) = (self.engine, self.sealed);
+        // Commits that took their sequence numbers before the table was sealed may still be
+        // inserting.
+        while engine.commit.visible() < sealed.last_seq && !planted(Bug::FlushBeforeInserts) {
+            thread::yield_now();
+        }
+        let points = ReadPoints::of_flush(engine, sealed.last_seq);
+        let is_needed = self.leads_into_log() && !planted(Bug::LongValueUnsynced);
+        if is_needed || keeps_changes(engine) {
+            engine.commit.sync_to(sealed.end)?;
+        }
+        let folded = self.fold_operands(&points);
+        let pace = self.pace();
+        let mut writer = RunWriter::new(engine, points.tombstones_applied(), pace.clone());
+        writer.cut_like_level0(|| sample(&self.slot));
+        let files = NewFiles::new(engine, FileClass::Groups, pace.clone());
+        let hot_files = NewFiles::new(engine, FileClass::Hot, pace);
+        let mut watch = StopWatch::start();
+        let both = (&files as _, &hot_files as _);
+        let written = separate::write_groups(engine, (&self.slot, &folded), &points, both);
+        let written = written.and_then(|mut grouped| {
+            engine.counters.spent(Step::FlushValues, watch.lap());
+            let mut added = self.write_run((&points, &folded), &mut grouped, &mut writer)?;
+            added.overwritten.records += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
+            writer.finish()?;
+            let none = SegmentSet::default();
+            let mut opened = value_files::with_written(engine, &none, &grouped.written)?;
+            if let Some(hot) = &grouped.hot {
+                opened = value_files::with_written(engine, &opened, &hot.written)?;
+            }
+            Ok((added, grouped, opened))
+        });
+        let created = [&files, &hot_files];
+        let written = written.map_err(|e| new_files::given_up(engine, &created, &writer, e));
+        let (added, grouped, opened) = written?;
+        engine.sync_dir()?;
+        Ok(Flushed { writer, added, grouped, opened, watch })
+    }
+
+    fn install(&mut self, flushed: Flushed<'e>) -> Result<()> {
+        let Flushed { writer, added, grouped, opened, mut watch } = flushed;
+        let leads = self.leads_into_log() || planted(Bug::PointsIntoTheLog);
+        let may_be = |file: &FileNumber| leads || self.slot.is_blob(*file);
+        debug_assert!(added.bytes.keys().all(may_be), "a table points into a log that goes");
+        let (engine, sealed, written) = (self.engine, self.sealed, &grouped.written);
+        let mut manifest = engine.manifest.lock();
+        let live = manifest.live();
+        let epoch = live.epoch + 1;
+        let hidden = hidden_after(live, added.overwritten);
+        let garbage = hidden.saturating_sub(live.unexposed) as f64;
+        let mut edit = Edit {
+            epoch: Some(epoch),
+            unexposed: Some(hidden),
+            flushed: Some(sealed.last_seq),
+            ..Edit::default()
+        };
+        edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
+        edit.value_files = added
+            .bytes
+            .iter()
+            .map(|(file, bytes)| ValueFileEdit::LiveAdded(*file, *bytes))
+            .collect();
+        let hidden = added.hidden_blobs.iter();
+        edit.value_files.extend(hidden.filter_map(|blob| live.value_files.hide(*blob)));
+        edit.groups.extend(grouped.begins);
+        publish(written, &mut edit);
+        let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
+        value_files::advance_head(engine, live, sealed.end, &mut edit);
+        let flush_written = writer.bytes() + written.bytes() + hot.bytes();
+        let this = Totals { flushes: 1, flush_written, ..Totals::default() };
+        // A process that dies loses no more of the counters than what came after its last flush.
+        edit.totals = Some(engine.totals(&manifest).then(this));
+        engine.commit_edit(&mut manifest, &edit)?;
+        hot.publish()?;
+        let LiveFiles { version, groups, .. } = manifest.live();
+        engine.state.flushed(&self.slot, version, (&opened, hot.dropped()), groups);
+        hot.retire(manifest.live());
+        let version = version.clone();
+        engine.commit.flushed(sealed.last_seq);
+        let value_files = &manifest.live().value_files;
+        engine.jobs.stale_blobs.flushed(value_files, &added.hidden_blobs, sealed.last_seq);
+        engine.commit.log.discard_below(sealed.end);
+        engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
+        if planted(Bug::NeedlessUnderReaders) {
+            engine.commit.log.release_range(self.slot.start..sealed.end);
+        }
+        value_files::drop_dead_files(engine, &mut manifest)?;
+        log_retention::enforce(engine, &mut manifest)?;
+        drop(manifest);
+        super::open_ahead(engine, &version, &edit.index);
+        engine.counters.flushes.add(1);
+        engine.counters.flush_written.add(flush_written);
+        self.written = flush_written;
+        engine.counters.spent(Step::FlushIndex, watch.lap());
+        let made = Growth { level0: writer.bytes() as f64, garbage };
+        let unflushed = engine.commit.log.buffer().written_upto().saturating_sub(sealed.end);
+        engine.throttle.flushed(self.log_bytes(), unflushed, made);
+        // One that has waited does not tell how fast flushes can be.
+        if engine.pacer.flushes_waited() == self.waited_before {
+            engine.throttle.flush_took(self.log_bytes(), self.start.elapsed());
+        }
+        let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
+        engine.throttle.fills_last(crowded);
+        Ok(())
+    }
+
+    fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
+        let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
+        let hot = self.engine.hot.as_deref().map(HotStore::take_evacuated).unwrap_or_default();
+        move |state| {
+            state.flushing = false;
+            state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));
+        }
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
+    }
+
+    fn about(&self) -> About {
+        let why = "a MemTable is full, or a caller asked for it";
+        About { kind: JobKind::Flush, why, bytes: self.log_bytes() }
+    }
+}
+
+impl Flush<'_> {
+    /// Bytes of the log that the MemTable covers.
+    fn log_bytes(&self) -> u64 {
+        self.sealed.end - self.slot.start
+    }
+
+    /// How fast it writes: by what writers add to the log meanwhile. It does not wait if the next
+    /// MemTable is the last one, nor if other databases share its thread.
+    pub(crate) fn pace(&self) -> Pace {
+        let (engine, state) = (self.engine, self.engine.state.load());
+        let next = state.memtables.iter().rev().nth(1);
+        let may_wait =
+            state.waiting() < engine.options.memtables_max && engine.options.crew().is_none();
+        let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
+        // It must not keep the MemTable if a reader keeps the file.
+        let (next, start, log) = (Arc::downgrade(next), next.start, engine.commit.log.clone());
+        let behind = move || {
+            let next = next.upgrade().filter(|next| next.sealed().is_none());
+            next.map(|_| log.buffer().written_upto().saturating_sub(start))
+        };
+        Pace::Flush(Arc::new(FlushPace::new(behind)))
+    }
+
+    /// Whether tables will point into the log that the MemTable covers: where the log stores all
+    /// values, where it keeps the long ones, or where replay found values that were long under
+    /// earlier options.
+    fn leads_into_log(&self) -> bool {
+        self.engine.options.log().is_pointed_to(self.slot.has_long())
+    }
+
+    /// What operands of merges become, so that the groups and the run get the same.
+    fn fold_operands(&self, points: &ReadPoints) -> FoldedOperands<'_> {
+        if !self.slot.has_operands.load(Ordering::Acquire) {
+            return FoldedOperands::default();
+        }
+        let rule = &*self.engine.merges.rule;
+        let folded = FoldedOperands::of(&self.slot.table, &mut points.retention(), rule);
+        folded.long().for_each(|key| self.engine.merges.long_chains.add(key));
+        folded
+    }
+
+    /// Writes the run: the versions that the present or a snapshot can see.
+    fn write_run(
+        &self,
+        (points, folded): (&ReadPoints, &FoldedOperands<'_>),
+        grouped: &mut SeparatedValues,
+        writer: &mut RunWriter<&Engine>,
+    ) -> Result<LiveAdded> {
+        let mut added = LiveAdded::default();
+        let version = self.engine.state.load().version.clone();
+        let blobs = BlobKeys::of(&self.engine.manifest.lock().live().value_files);
+        // If the tables own no records, this flush can make none of their records dead.
+        let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
+        if grouped.has_hot_entries() {
+            writer.may_be_covered();
+        }
+        let mut retention = points.retention();
+        let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
+        let mut keys = 0u64;
+        let mut last_key: Option<&[u8]> = None;
+        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+        let write_hot = |hot: HotEntry, writer: &mut RunWriter<&Engine>| {
+            let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+            let (kind, value) = hot.content.as_entry(&mut room);
+            writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })
+        };
+        self.slot.table.for_each_sorted(|entry| {
+            let entry = retention.unexpired(entry);
+            if last_key != Some(entry.key) {
+                retention.begin_key(entry.key);
+                last_key = Some(entry.key);
+                keys += 1;
+                // An operand leaves older versions alive.
+                let replaces = entry.kind != EntryKind::Operand;
+                added.hidden_blobs.extend(blobs.hidden_by_entry(&entry));
+                // A filter that cannot be read makes the estimate worse; the flush goes on. The
+                // tables own no older record of a hot key.
+                let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
+                let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
+                let mut is_hot = || grouped.separates(&entry) && grouped.is_hot_next();
+                if sampled && !is_hot() && is_there().unwrap_or(false) {
+                    let len = value_len(&entry, grouped.separates(&entry))?;
+                    added.overwritten.add(len, sampling_interval);
+                }
+            }
+            let Some(entry) = folded.kept(entry, &mut retention) else { return Ok(()) };
+            while let Some(hot) = grouped.hot_before(Some(&entry)) {
+                write_hot(hot, writer)?;
+            }
+            match grouped.moved(&entry) {
+                Some(Moved::Hot) => return Ok(()),
+                Some(Moved::Group(pointer)) => {
+                    let (expiry, _) = Expiry::split(entry.kind.expires(), entry.value)?;
+                    let (kind, len) = pointer.encode_entry(expiry, &mut encoded);
+                    return writer.add(Entry { kind, value: &encoded[..len], ..entry });
+                }
+                None => {}
+            }
+            if entry.kind.is_pointer() {
+                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+                *added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
+            }
+            writer.add(entry)
+        })?;
+        while let Some(hot) = grouped.hot_before(None) {
+            write_hot(hot, writer)?;
+        }
+        Ok(added)
+    }
+}
+
+/// The bytes of a value that `entry` separates; none of one that stays where it is. A delete has no
+/// value.
+fn value_len(entry: &Entry<'_>, separated: bool) -> Result<Option<u64>> {
+    if !separated {
+        return Ok((entry.kind != EntryKind::Delete).then_some(0));
+    }
+    let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+    Ok(Some(u64::from(pointer.len)))
+}
+
+/// Whether the log that a flush covers must be durable because changes are read from it: they must
+/// not be lost where their operations, which are in tables, are not.
+fn keeps_changes(engine: &Engine) -> bool {
+    engine.options.keeps_changes() && !planted(Bug::ChangesUnsynced)
+}
+
+/// Estimated bytes of dead records whose entries no compaction has met yet, after a run has entered
+/// the index that replaces `overwritten` records.
+pub(crate) fn hidden_after(live: &LiveFiles, overwritten: Overwritten) -> u64 {
+    let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
+        (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
+    });
+    unexposed::after_flush(live.unexposed, overwritten, owned, entries)
+}
+
+/// The keys of a MemTable, each with the bytes of its newest version.
+fn sample(slot: &MemSlot) -> KeySample {
+    let mut sample = KeySample::default();
+    let mut last_key: Option<&[u8]> = None;
+    let Ok(()) = slot.table.for_each_sorted(|entry| {
+        if last_key.replace(entry.key) != Some(entry.key) {
+            sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
+        }
+        Ok::<(), Infallible>(())
+    });
+    sample
+}

@@ -1,0 +1,463 @@
+//! What a flush has for the hot store (HoaKV, section 3.3, algorithm 1).
+//!
+//! The flush decides, for the newest version of each key, whether it goes to a hot segment: because
+//! its key is hot already, or because it was accessed often enough. Such a version has no entry in
+//! the run. The first time a key becomes hot the run gets a *marker* for it, so that scans and
+//! collections find it in its place in the order of keys; updates of a hot key cost the index
+//! nothing. The newest entry of a hot key in the tables is always a marker: where the run has any
+//! other entry of it, such as an older version that a snapshot sees, it gets a marker as well.
+//!
+//! If the store is full, the flush evacuates segments ([`evacuation`]) in the same edit, so that no
+//! other job changes what is hot.
+//!
+//! A record of a key that is hot no more may remain in an older segment. So that the next open does
+//! not take it for the newest, the flush leaves a *stub* in a hot segment, which every evacuation
+//! copies for as long as a segment has a record of the key: a group tombstone if the key was
+//! deleted, or else a tag, since the value of that version is elsewhere.
+
+mod evacuate;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, ErrorKind, Expiry, Location, Result, SeqNo, ValuePointer,
+};
+use cleavedb_hot::change::{HotChange, HotPut, HotReason};
+use cleavedb_hot::evacuation;
+use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MIN, record_max};
+use cleavedb_hot::store::{Fill, HotStore};
+use cleavedb_index::{Entry, Fragments, Retention};
+use cleavedb_storage::mapped::Arena;
+use cleavedb_storage::segment::Segment;
+use cleavedb_values::collect::record::Content;
+use cleavedb_values::groups::writer::Written;
+use cleavedb_values::groups::{Extent, ExtentWriter};
+use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
+
+use self::evacuate::Stub;
+pub(crate) use self::evacuate::unclean;
+use super::copy::FlushShard;
+use super::pending::{PendingRecord, ValueSource, prefetch_records};
+use super::{Outcome, Places};
+use crate::background::space::{budget, reserve};
+use crate::engine::Engine;
+use crate::store::limit::PROMOTED;
+use crate::store::state::{MemSlot, ReadState};
+
+/// The store takes no new keys when it is longer than its capacity by a quarter, and no values at
+/// all when it is longer by half: evacuations move no more than comes in, so they may be late.
+const LATE: u64 = 4;
+
+/// Most segments, by far, of the numbers that there are.
+const SEGMENTS_MAX: usize = 60_000;
+
+/// Most segments of a file: with fewer, more descriptors would be needed.
+const FILE_SEGMENTS: u64 = 32;
+
+/// An entry of a hot key in the run.
+pub(crate) struct HotEntry {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) seq: SeqNo,
+    /// A marker, or the place of a version that readers find by the index from now on.
+    pub(crate) content: Content,
+    /// The number of the record that has the value, if the flush moves it.
+    moved: Option<u32>,
+}
+
+impl HotEntry {
+    /// Whether it stands before this entry in the order of the index.
+    pub(super) fn stands_before(&self, entry: &Entry<'_>) -> bool {
+        (&*self.key, entry.seq) < (entry.key, self.seq)
+    }
+}
+
+/// What a flush wrote to the hot store.
+pub(crate) struct HotFlushed {
+    pub(crate) written: Written,
+    pub(crate) change: HotChange,
+    /// Live bytes that the flush takes from older segments, and segments that it removes.
+    pub(crate) edits: Vec<GroupEdit>,
+    /// How full it is then.
+    pub(crate) fill: Fill,
+    /// Keys that became hot and have a record in an older place, which their entries own until a
+    /// compaction drops them.
+    pub(crate) promoted: u64,
+}
+
+/// The newest version of a key that is not hot: it becomes so if it is accessed often.
+struct Candidate {
+    key: HotKey,
+    /// The numbers of its item and of its outcome.
+    item: u32,
+    outcome: u32,
+}
+
+/// A record that goes to a hot segment.
+struct HotRecord {
+    id: u32,
+    key: HotKey,
+    heat: u8,
+    reason: HotReason,
+}
+
+/// The decisions of one flush.
+pub(super) struct HotFlush<'a, 'e> {
+    engine: &'a Engine,
+    store: &'a HotStore,
+    state: &'a ReadState,
+    table: &'a GroupTable,
+    /// Range tombstones that the flush applies.
+    tombstones: &'a Fragments,
+    capacity: u64,
+    /// Whether the store has numbers left for more segments.
+    numbered: bool,
+    /// Length of the store with all that this flush has taken so far, in bytes.
+    len: u64,
+    /// Keys that may become hot, and the writes of each.
+    candidates: Vec<Candidate>,
+    written: Vec<(u64, u64)>,
+    /// Records that go to hot segments, stubs included.
+    pub(super) items: Vec<PendingRecord<'e>>,
+    records: Vec<HotRecord>,
+    /// Of keys that are no longer hot.
+    stubs: Vec<Stub<'e>>,
+    entries: Vec<HotEntry>,
+    /// Bytes of records that are dead from this flush on, by segment.
+    died: BTreeMap<Location, u64>,
+    change: HotChange,
+}
+
+impl<'a, 'e> HotFlush<'a, 'e> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        store: &'a HotStore,
+        (state, table): (&'a ReadState, &'a GroupTable),
+        tombstones: &'a Fragments,
+    ) -> Self {
+        let capacity = evacuation::capacity(engine.options.groups.hot_bytes, table.live());
+        let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
+        let numbered = table.extents_of(GroupId::HOT).count() < SEGMENTS_MAX;
+        Self {
+            engine,
+            store,
+            state,
+            table,
+            tombstones,
+            capacity,
+            numbered,
+            len,
+            candidates: Vec::new(),
+            written: Vec::new(),
+            items: Vec::new(),
+            records: Vec::new(),
+            stubs: Vec::new(),
+            entries: Vec::new(),
+            died: BTreeMap::new(),
+            change: HotChange::default(),
+        }
+    }
+
+    /// Decides about the newest version of a key. `place` has the numbers of its item and of its
+    /// outcome, if it is separated; `versions` is the number of the key's versions in the MemTable,
+    /// and `kept` of those that readers see.
+    pub(super) fn meet(
+        &mut self,
+        newest: &Entry<'e>,
+        place: Option<(usize, usize)>,
+        (versions, kept): (u64, usize),
+        (items, outcomes): (&mut Vec<PendingRecord<'e>>, &mut [Outcome]),
+        retention: &mut Retention<'_>,
+    ) -> Result<()> {
+        let key = self.store.key(newest.key);
+        let Some(old) = self.store.written(key, versions) else {
+            let lost = self.is_lost(newest.key);
+            match place {
+                Some((item, outcome)) if !lost => {
+                    let (item, outcome) = (item as u32, outcome as u32);
+                    self.candidates.push(Candidate { key, item, outcome });
+                    self.written.push((key.hash, versions));
+                }
+                _ => self.store.written_cold(&[(key.hash, versions)], |_| {}),
+            }
+            if lost && !planted(Bug::LostHotWithoutStub) {
+                self.stubs.push(Stub::of(newest));
+            }
+            return Ok(());
+        };
+        let pinned = self.pin(newest, old, retention)?;
+        let takes = self.store.is_on() && self.has_room(LATE / 2);
+        match place {
+            Some((item, outcome)) if takes && self.fits(items[item].len()) => {
+                outcomes[outcome] = Outcome::Hot;
+                // A range tombstone hides the old marker, and a compaction may have dropped it.
+                let marks = pinned || kept > 1 || self.tombstones.covers(newest.key, 0);
+                self.take(items.remove(item), (key, HotReason::Updated), 0, marks);
+            }
+            _ => {
+                self.change.overwritten.push(key);
+                self.stubs.push(Stub::of(newest));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the tables say that a key is hot that the store does not have: its record lies in a
+    /// segment that the open could not read, or in an older one. The key then needs a stub, lest
+    /// the record come back with an open that can read it.
+    fn is_lost(&self, encoded_key: &[u8]) -> bool {
+        let newest = || self.state.version.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX);
+        // A needless stub does no harm, so a table that cannot be read stops no flush.
+        let is_hot = || newest().map_or(true, |it| it.is_some_and(|it| it.kind == EntryKind::Hot));
+        self.store.is_incomplete() && is_hot()
+    }
+
+    /// Takes those of the keys that were not hot that were accessed often enough. Called once, when
+    /// all keys were met.
+    pub(super) fn admit(&mut self, items: &mut Vec<PendingRecord<'e>>, outcomes: &mut [Outcome]) {
+        let (candidates, written) =
+            (std::mem::take(&mut self.candidates), std::mem::take(&mut self.written));
+        let (limit, mut all, mut hot) = (self.store.limit(), candidates.iter(), Vec::new());
+        self.store.written_cold(&written, |heat| {
+            let candidate = all.next();
+            hot.extend(candidate.filter(|_| heat >= limit).map(|candidate| (candidate, heat)));
+        });
+        if hot.is_empty() {
+            return;
+        }
+        // The items of candidates ascend.
+        let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(items));
+        for (at, item) in (0..).zip(all) {
+            let found = hot.next_if(|(candidate, _)| candidate.item == at);
+            match found.filter(|_| self.has_room(LATE) && self.fits(item.len())) {
+                Some((candidate, heat)) => {
+                    outcomes[candidate.outcome as usize] = Outcome::Hot;
+                    self.take(item, (candidate.key, HotReason::Admitted), heat, true);
+                }
+                None => items.push(item),
+            }
+        }
+    }
+
+    /// Whether the store takes more: it is not longer than its capacity and one in `part` of it.
+    fn has_room(&self, part: u64) -> bool {
+        self.numbered && self.len <= self.capacity + self.capacity / part
+    }
+
+    /// Whether a record of this length may be hot.
+    fn fits(&self, len: u64) -> bool {
+        let most = record_max(self.engine.options.groups.hot_segment_bytes);
+        (u64::from(RECORD_MIN)..=self.capacity.min(most)).contains(&len)
+    }
+
+    /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.
+    fn take(
+        &mut self,
+        item: PendingRecord<'e>,
+        (key, reason): (HotKey, HotReason),
+        heat: u8,
+        marks: bool,
+    ) {
+        self.len += item.len();
+        if marks && !planted(Bug::HotWithoutMarker) {
+            self.entry(item.entry.key, item.entry.seq, Content::Hot, None);
+        }
+        self.records.push(HotRecord { id: item.id, key, heat, reason });
+        self.items.push(item);
+    }
+
+    fn entry(&mut self, key: &[u8], seq: SeqNo, content: Content, moved: Option<u32>) {
+        self.entries.push(HotEntry { key: key.into(), seq, content, moved });
+    }
+
+    /// Counts the old record of a key as dead, unless a snapshot sees it, or operands change it:
+    /// then the run gets an entry for it, which owns it from now on. Returns whether it does.
+    fn pin(
+        &mut self,
+        newest: &Entry<'_>,
+        old: ValuePointer,
+        retention: &mut Retention<'_>,
+    ) -> Result<bool> {
+        let needed = retention.has_snapshots() || newest.kind == EntryKind::Operand;
+        let asks = needed && !planted(Bug::HotNotPinned);
+        let seq = match asks.then(|| self.seq_of(old)).transpose() {
+            // What is damaged no snapshot can read; the flush goes on.
+            Err(e) if e.kind() == ErrorKind::Corruption => None,
+            seq => seq?,
+        };
+        let seen = seq.filter(|seq| retention.keep(*seq, EntryKind::Pointer));
+        match seen {
+            Some(seq) => self.entry(newest.key, seq, Content::Pointer(old, Expiry::NEVER), None),
+            None => self.dies(old),
+        }
+        Ok(seen.is_some())
+    }
+
+    /// The sequence number of a hot record.
+    fn seq_of(&self, pointer: ValuePointer) -> Result<SeqNo> {
+        let segment = self.state.segments.find(pointer)?;
+        let mut bytes = [0; HEADER_LEN];
+        segment.read(pointer.offset, &mut bytes)?;
+        let header = Header::decode(&bytes, segment.identity(), pointer.offset);
+        header.map(|header| header.seq).ok_or_else(|| {
+            let error = Error::corruption("the header of a hot record is damaged");
+            error.with("file", segment.name()).with("offset", pointer.offset)
+        })
+    }
+
+    fn dies(&mut self, pointer: ValuePointer) {
+        if let Some(extent) = self.table.extent_of(pointer) {
+            *self.died.entry(extent.place).or_default() += u64::from(pointer.len);
+        }
+    }
+
+    /// Bytes of live records in a segment after this flush.
+    fn left(&self, extent: &Extent) -> u64 {
+        extent.live.saturating_sub(self.died.get(&extent.place).copied().unwrap_or_default())
+    }
+
+    /// Takes the versions that reads have found hot, if they still are their keys' newest ones: the
+    /// run gets a marker for each. Returns the files to read them from.
+    ///
+    /// The copy gets the last sequence number of the MemTable, under which the key has no version:
+    /// so the old entry is an older version, and is counted as dead when a compaction drops it.
+    pub(super) fn promote(
+        &mut self,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        next_id: &mut u32,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let mut files = BTreeMap::new();
+        // Promotions take no room that others need.
+        let is_full = reserve::is_full(self.engine) || budget::lacks_space(self.engine);
+        let admits = self.has_room(LATE) && !is_full;
+        self.store.set_promotes(admits);
+        let mut room = self.capacity / PROMOTED;
+        let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
+        for (pointer, seq) in self.store.take_promotions() {
+            if !admits
+                || seq >= last
+                || !self.state.segments.is_there(pointer)
+                || !self.fits(pointer.len.into())
+            {
+                continue;
+            }
+            let segment = self.state.segments.find(pointer)?;
+            // A damaged record stays where it is, and its reader is told.
+            let Ok(Some(encoded_key)) = self.key_of(segment, (pointer, seq), arena) else {
+                continue;
+            };
+            let key = self.store.key(encoded_key);
+            let hash = hash64(encoded_key, 0);
+            let mut young = self.state.memtables.iter();
+            let is_young = young.any(|slot| slot.table.get(encoded_key, hash, SEQ_MAX).is_some());
+            if (is_young && !planted(Bug::PromoteOverNewer)) || self.store.find(key).is_some() {
+                continue;
+            }
+            let newest = self.state.version.get(encoded_key, hash, SEQ_MAX)?;
+            let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
+            let heat = self.store.heat(key);
+            // The copy gets a sequence number that is newer than a range tombstone over the value.
+            let deleted = self.tombstones.covers(encoded_key, seq);
+            if !is_newest || deleted || !self.store.is_on() || heat < self.store.limit() {
+                continue;
+            }
+            let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };
+            room = left;
+            let id = *next_id;
+            *next_id += 1;
+            self.entry(encoded_key, last, Content::Hot, None);
+            self.records.push(HotRecord { id, key, heat, reason: HotReason::Promoted });
+            let kind = EntryKind::Pointer;
+            let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
+            let source = ValueSource::Log(pointer, None);
+            self.items.push(PendingRecord { entry, source, id, seq: last });
+            files.insert(pointer.file, segment.clone());
+        }
+        Ok(files.into_values().collect())
+    }
+
+    /// The tree key of a record, if it is that of this sequence number.
+    fn key_of(
+        &self,
+        segment: &Segment,
+        (pointer, seq): (ValuePointer, SeqNo),
+        arena: &'e Arena,
+    ) -> Result<Option<&'e [u8]>> {
+        let mut bytes = vec![0; pointer.len as usize];
+        segment.read(pointer.offset, &mut bytes)?;
+        let record = Record::parse(&bytes, segment.identity(), pointer.offset);
+        let record = record.map_err(|e| e.with("file", segment.name()))?;
+        let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+        let same = record.header.seq == seq && record.header.kind == RecordKind::Separated;
+        Ok(same.then(|| arena.copy(&[encoded_key.as_bytes()])))
+    }
+
+    /// Writes the records to new files of `files`, and returns with them the entries of the run.
+    /// `places` has the places of the demoted ones.
+    pub(super) fn write(
+        mut self,
+        log: &SegmentSet,
+        files: &dyn SegmentFactory,
+        places: &Places,
+    ) -> Result<(HotFlushed, Vec<HotEntry>)> {
+        let engine = self.engine;
+        let segment = engine.options.groups.hot_segment_bytes;
+        let file = FILE_SEGMENTS * segment;
+        let mut writer = ExtentWriter::new(files, engine.database_id, file).of_hot_store(segment);
+        let buffer = engine.commit.log.buffer();
+        let is_old = |pointer: &ValuePointer| {
+            log.get(pointer.file).is_some_and(|file| file.name().kind().is_data())
+        };
+        prefetch_records(log, &mut self.items, is_old, &engine.spare_pages.flush);
+        let group_of = |_: u32| GroupId::HOT;
+        let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
+        let order: Vec<u32> = (0..self.items.len() as u32).collect();
+        let moved = shard.write(&order, &mut writer)?;
+        let written = writer.finish()?;
+        let builder = |extent: &Extent| HotSegmentBuilder::new(extent.place, extent.records_len);
+        let mut builders: Vec<HotSegmentBuilder> = written.extents.iter().map(builder).collect();
+        let mut segment = 0;
+        // The records lie in their order, in one segment after another.
+        for (record, (id, pointer)) in self.records.iter().zip(&moved) {
+            while !builders.get(segment).ok_or_else(lost)?.holds(*pointer) {
+                segment += 1;
+            }
+            let HotRecord { id: expected, key, heat, reason } = *record;
+            debug_assert_eq!(expected, *id, "a record for each value, in the same order");
+            builders[segment].add(key, *pointer);
+            self.change.puts.push(HotPut { key, segment, pointer: *pointer, heat, reason });
+        }
+        debug_assert_eq!(self.records.len(), moved.len());
+        self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
+        for entry in &mut self.entries {
+            if let Some(id) = entry.moved {
+                let place = places.get(id as usize).copied().flatten().ok_or_else(lost)?;
+                entry.content = Content::Pointer(place, Expiry::NEVER);
+            }
+        }
+        self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
+        let live = self.table.extents_of(GroupId::HOT).map(|extent| self.left(extent)).sum::<u64>()
+            + written.extents.iter().map(|extent| extent.live).sum::<u64>();
+        let fill = Fill { live, capacity: self.capacity, all_live: self.table.live().max(live) };
+        let edits = self.edits();
+        let is_promoted = |put: &&HotPut| put.reason == HotReason::Promoted;
+        let promoted = self.change.puts.iter().filter(is_promoted).count() as u64;
+        Ok((HotFlushed { written, change: self.change, edits, fill, promoted }, self.entries))
+    }
+
+    fn edits(&self) -> Vec<GroupEdit> {
+        let dropped = &self.change.dropped;
+        let died = self.died.iter().filter(|(place, _)| !dropped.contains(place));
+        let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
+        died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
+    }
+}
+
+fn lost() -> Error {
+    Error::corruption("a flush has lost the place of a record that it wrote")
+}

@@ -1,0 +1,191 @@
+//! The part of a flush that evacuates segments of a full hot store: their records are copied to new
+//! segments, or go to their groups.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::RecordKind;
+use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, Location, Result, SeqNo};
+use cleavedb_hot::change::HotReason;
+use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
+use cleavedb_hot::segment::HotKey;
+use cleavedb_hot::store::HotStore;
+use cleavedb_index::Entry;
+use cleavedb_storage::mapped::Arena;
+use cleavedb_storage::segment::Segment;
+use cleavedb_values::collect::record::Content;
+use cleavedb_values::groups::{Extent, key_block};
+use cleavedb_values::{GroupId, GroupTable};
+
+use super::super::pending::{PendingRecord, ValueSource};
+use super::{HotFlush, HotRecord};
+use crate::background::victims;
+use crate::store::state::MemSlot;
+
+/// Says that a key is not hot from a sequence number on.
+pub(super) struct Stub<'e> {
+    pub(super) key: &'e [u8],
+    pub(super) seq: SeqNo,
+    pub(super) kind: RecordKind,
+}
+
+impl<'e> Stub<'e> {
+    /// The stub of a key whose newest version is `newest`, and lies elsewhere or is a delete.
+    pub(super) fn of(newest: &Entry<'e>) -> Self {
+        let deleted = newest.kind == EntryKind::Delete;
+        let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
+        Self { key: newest.key, seq: newest.seq, kind }
+    }
+}
+
+/// The hot segments of `table`, in files up to `upto`, that an evacuation frees of dead records and
+/// of stubs. A segment that holds nothing alive but versions that snapshots see stays until these
+/// are dropped, and one that is damaged until the next open.
+pub(crate) fn unclean(
+    store: &HotStore,
+    table: &GroupTable,
+    left_alone: &BTreeSet<Location>,
+    upto: FileNumber,
+) -> BTreeSet<Location> {
+    let mut newest = BTreeSet::new();
+    store.for_each(|pointer| newest.extend(table.extent_of(pointer).map(|extent| extent.place)));
+    let may_leave = |extent: &&Extent| {
+        let unclean = extent.live < extent.separated || extent.tombstones + extent.tags > 0;
+        unclean && (extent.live == 0 || newest.contains(&extent.place))
+    };
+    let known = table.extents_of(GroupId::HOT).filter(|extent| extent.place.file <= upto);
+    let places = known.filter(may_leave).map(|extent| extent.place);
+    places.filter(|place| !left_alone.contains(place)).collect()
+}
+
+impl<'e> HotFlush<'_, 'e> {
+    /// Chooses the segments that leave, and gives their records to the hot store again or, as
+    /// `cold` ones, to their groups. Returns the files to read them from.
+    pub(crate) fn evacuate(
+        &mut self,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        cold: &mut Vec<PendingRecord<'e>>,
+        next_id: &mut u32,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let incoming = self.items.iter().map(PendingRecord::len).sum();
+        let segments = self.table.extents_of(GroupId::HOT);
+        let (left_alone, upto, wanted, reclaims) = {
+            let jobs = self.engine.jobs.lock();
+            let manifest = self.engine.manifest.lock();
+            let over = victims::is_over(self.engine, manifest.live(), &jobs.damaged);
+            let upto = jobs.evacuating.iter().copied().max();
+            (jobs.damaged.hot.clone(), upto, jobs.wanted.extents.clone(), over)
+        };
+        let asked = upto.map(|upto| unclean(self.store, self.table, &left_alone, upto));
+        let asked = asked.unwrap_or_default();
+        let segments = segments.filter(|extent| !left_alone.contains(&extent.place));
+        let facts = segments.map(|extent| SegmentFacts {
+            place: extent.place,
+            len: extent.len(),
+            live: self.left(extent),
+            asked: asked.contains(&extent.place) || wanted.contains(&extent.place),
+        });
+        let capacity = self.capacity;
+        let staying = self.store.staying();
+        let segment = self.engine.options.groups.hot_segment_bytes;
+        let room = Room { capacity, incoming, segment, reclaims, staying };
+        let victims = evacuation::victims(facts.collect(), room);
+        self.store.evacuates(&victims);
+        let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
+        let demoted_from = cold.len();
+        for place in &victims {
+            let segment = self.leave(*place, slot, arena, (cold, next_id), &mut old_stubs)?;
+            files.push(segment);
+            let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
+            if extent.is_some_and(|extent| self.left(extent) == 0) {
+                self.change.dropped.push(*place);
+            }
+        }
+        // A flush hands its records to groups in the order of the index.
+        if cold.len() > demoted_from {
+            cold.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
+        }
+        self.keep_stubs(old_stubs, next_id);
+        Ok(files)
+    }
+
+    /// Lets the records of one segment leave it.
+    fn leave(
+        &mut self,
+        place: Location,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
+        old_stubs: &mut Vec<Stub<'e>>,
+    ) -> Result<Arc<Segment>> {
+        let handle = self.state.segments.extent(place)?.clone();
+        let segment = handle.segment().clone();
+        let end = place.offset + handle.records_len();
+        let listing = handle.read_key_block()?.ok_or_else(|| {
+            let error = Error::corruption("a hot segment has no key block");
+            error.with("file", place.file).with("offset", place.offset)
+        })?;
+        key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
+            let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+            let encoded_key = encoded_key.as_bytes();
+            let seq = record.header.seq;
+            let key = self.store.key(encoded_key);
+            let kind = record.header.kind;
+            if kind != RecordKind::Separated {
+                // A record of a key that became hot again is newer than its stub.
+                if self.store.find(key).is_none() {
+                    let key = arena.copy(&[encoded_key]);
+                    old_stubs.push(Stub { key, seq, kind });
+                }
+                return Ok(());
+            }
+            // A version in the MemTable has decided about the record already.
+            let newer = slot.table.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX).is_some();
+            if newer || self.store.find(key) != Some(pointer) {
+                return Ok(());
+            }
+            let id = *next_id;
+            *next_id += 1;
+            let kept = arena.copy(&[encoded_key]);
+            let entry =
+                Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
+            let source = ValueSource::Log(pointer, None);
+            let item = PendingRecord { entry, source, id, seq };
+            self.dies(pointer);
+            // What a range tombstone covers is left to the next compaction, by an entry.
+            if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
+                self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
+                self.items.push(item);
+            } else {
+                self.entry(kept, seq, Content::Pointer(pointer, Expiry::NEVER), Some(id));
+                self.change.demoted.push(key);
+                self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
+                cold.push(item);
+            }
+            Ok(())
+        })?;
+        Ok(segment)
+    }
+
+    /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
+    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
+        let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
+        let mut stubs = std::mem::take(&mut self.stubs);
+        stubs.extend(old_stubs);
+        let keys: Vec<HotKey> = stubs.iter().map(|stub| self.store.key(stub.key)).collect();
+        let needed = self.store.remembered(&keys, &dropped);
+        for (Stub { key, seq, kind }, needed) in stubs.into_iter().zip(needed) {
+            if !needed || planted(Bug::HotStubForgotten) {
+                continue;
+            }
+            let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
+            let source = ValueSource::Stub(kind);
+            self.items.push(PendingRecord { entry, source, id: *next_id, seq });
+            *next_id += 1;
+        }
+    }
+}

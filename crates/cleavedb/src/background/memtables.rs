@@ -1,0 +1,106 @@
+//! Replaces the MemTable in use by an empty one, so that it is flushed.
+
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
+
+use crate::engine::Engine;
+use crate::operations::commit::Append;
+use crate::store::state::MemSlot;
+
+/// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into the
+/// sealed one; its flush waits for them.
+pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
+    // The position is the end of the last record, not of the padding behind it: if a log file ends
+    // here, it ends where replay begins, with or without a mark behind the record.
+    let position = append.appender.end();
+    append.memtable.seal(position, append.last_seq());
+    let (memory, written) = (engine.options.memtable(), engine.counters.user_bytes.get());
+    let slot = append.memtable.next(memory, position, written, &engine.spare_pages.memtable);
+    let slot = Arc::new(slot);
+    let file = append.appender.file().number;
+    if append.memtable.is_long_in(file) && !planted(Bug::LogBehindLongUnsynced) {
+        slot.has_long_in(file);
+    }
+    append.memtable = slot.clone();
+    engine.state.swap(|state| state.with_memtable(slot.clone()));
+    engine.throttle.fills_last(|| engine.state.load().waiting() >= engine.options.memtables_max);
+    engine.commit.log.rouse();
+    engine.jobs.wake();
+}
+
+/// Bytes of keys and values that a MemTable may have to be flushed for promotions at any time: the
+/// promoted records are about as many.
+const SMALL: u64 = 4 << 20;
+
+/// Whether a flush should begin for keys that were read often, to move them to the hot store.
+pub(crate) fn promotions_want_flush(engine: &Engine) -> bool {
+    let is_small = || {
+        let state = engine.state.load();
+        let before = state.memtables.first().map(|slot| slot.written_before);
+        before.is_some_and(|before| engine.counters.user_bytes.get() <= before + SMALL)
+    };
+    engine.hot.as_ref().is_some_and(|store| store.wants_flush(is_small))
+}
+
+/// Seals the MemTable, which may be empty, for a flush if promotions want one. Called by the thread
+/// that flushes: reads take no lock, and make no MemTable.
+pub(crate) fn rotate_for_promotions(engine: &Engine) {
+    rotate_if(engine, |_| promotions_want_flush(engine));
+}
+
+/// Seals the MemTable for a flush if it has at least `least` deletes and values that have expired,
+/// since what they hide takes space until then. Returns whether it did.
+pub(crate) fn rotate_dead(engine: &Engine, least: u64) -> bool {
+    let now = engine.snapshots.expired_before(&engine.time);
+    rotate_if(engine, |slot| slot.dead(now) >= least)
+}
+
+/// Divisor of a MemTable's length: blobs that a MemTable hides are dead until its flush, and no
+/// others wait for it.
+const HIDDEN_PART: u64 = 8;
+
+/// Seals the MemTable for a flush if its blobs are as long as a MemTable may be, since those that
+/// newer ones have replaced take space until then, or if it hides a part of that in tables.
+pub(crate) fn rotate_blobs(engine: &Engine) {
+    let most = engine.options.memtable() as u64;
+    let hidden = |slot: &MemSlot| slot.hidden_blob_bytes.load(Ordering::Relaxed);
+    rotate_if(engine, |slot| slot.blob_bytes() >= most || hidden(slot) >= most / HIDDEN_PART);
+}
+
+/// Notes that a commit hides this many bytes of blobs in tables.
+#[cold]
+pub(crate) fn hides_blobs(engine: &Engine, bytes: u64) {
+    if let (1.., Some(slot)) = (bytes, engine.state.load().memtables.first()) {
+        slot.hidden_blob_bytes.fetch_add(bytes, Ordering::Relaxed);
+        rotate_blobs(engine);
+    }
+}
+
+/// Seals the MemTable for a flush if its values that expire have expired, since they take space in
+/// the log until then.
+pub(crate) fn rotate_expired(engine: &Engine) -> bool {
+    let now = engine.snapshots.expired_before(&engine.time);
+    let long_ago = engine.long_before(now);
+    rotate_if(engine, |slot| slot.has_expired(now, long_ago))
+}
+
+/// Seals the MemTable for a flush if no other one waits, and it `is_due`. Returns whether it did.
+fn rotate_if(engine: &Engine, is_due: impl Fn(&MemSlot) -> bool) -> bool {
+    let state = engine.state.load();
+    // There is none once a close has flushed it.
+    let due = state.memtables.first().filter(|slot| is_due(slot));
+    if due.is_none() || state.waiting() > 0 || engine.check_open().is_err() {
+        return false;
+    }
+    drop(state);
+    let mut append = engine.commit.append();
+    // Another thread may have sealed it meanwhile. Before the first write since the open, the log
+    // has not begun: nothing could follow the MemTable, and no thread would flush it.
+    let rotates = is_due(&append.memtable) && append.appender.is_begun();
+    if rotates {
+        rotate_memtable(engine, &mut append);
+    }
+    rotates
+}

@@ -1,0 +1,38 @@
+//! Writes of operands ask whether values expire where they go, count those that their keys have,
+//! and note long chains.
+
+use cleavedb_base::{EncodedKey, EntryKind};
+
+use crate::engine::Engine;
+use crate::operations::catalog::CatalogEntry;
+use crate::settings::merge::ChainLength;
+
+/// Whether a merge of `key` may meet a value that expires, or begin one: then it has to read, since
+/// an operand does not know when it was written, nor when it goes.
+#[inline]
+pub(crate) fn may_expire(engine: &Engine, keyspace: &CatalogEntry, key: &[u8]) -> bool {
+    let encoded_key = || EncodedKey::new(keyspace.id, key);
+    keyspace.ttl.is_some() || engine.state.load().may_expire(encoded_key().as_bytes())
+}
+
+/// Notes a tree key into which a merge is about to be committed, if it has many operands already
+/// and this is one of the merges that count them.
+#[inline]
+pub(crate) fn note_long(engine: &Engine, encoded_key: &[u8], hash: u64) {
+    let chains = &engine.merges.long_chains;
+    if chains.is_counted(hash, engine.commit.visible())
+        && chain_in_memory(engine, encoded_key, hash).is_long()
+    {
+        chains.add(encoded_key);
+    }
+}
+
+/// The newest operands of a tree key, as far as they lie in MemTables.
+pub(crate) fn chain_in_memory(engine: &Engine, encoded_key: &[u8], hash: u64) -> ChainLength {
+    let (state, visible) = engine.state.look(|| engine.commit.visible());
+    let memtables = state.memtables.iter();
+    let versions = memtables.flat_map(|slot| slot.table.versions(encoded_key, hash, visible));
+    let mut length = ChainLength::default();
+    versions.take_while(|hit| hit.kind == EntryKind::Operand).for_each(|hit| length.add(hit.value));
+    length
+}

@@ -1,0 +1,173 @@
+//! Removal of a whole database: its files in all of its directories, and nothing else.
+//!
+//! The file `current` proves that there is a database, and names its volumes; so it goes last. The
+//! manifest goes first, and durably, so that no open takes what is left for a database: without
+//! `current` there is none, and with it the manifest is missing. Each volume keeps its stamp, which
+//! proves that it is mounted, until all data is gone. So a call that did not come to its end is
+//! finished by the next one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_storage::{FileKind, Lock, Name, RemoveMode, Storage};
+
+use crate::copies::backup_record;
+use crate::open::directories::{self, OpenDirectory};
+use crate::store::manifest::{Current, VolumeIdentity};
+
+/// What [`crate::Db::destroy`] has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DestroyReport {
+    /// Files that were removed.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files in the directories that are not CleaveDB's, and stay.
+    pub foreign: Vec<PathBuf>,
+}
+
+/// One directory of the database.
+struct Place {
+    path: PathBuf,
+    storage: Arc<dyn Storage>,
+    /// Held until the end.
+    _lock: Lock,
+}
+
+/// When a file goes, in this order: the manifest, then data and what belongs to it, the proofs that
+/// volumes are mounted, the proof that there is a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Manifest,
+    Data,
+    Stamps,
+    Current,
+    Lock,
+}
+
+const PHASES: [Phase; 5] =
+    [Phase::Manifest, Phase::Data, Phase::Stamps, Phase::Current, Phase::Lock];
+
+/// The phases in their order, or in that of a planted mistake.
+fn phases() -> [Phase; 5] {
+    let mut phases = PHASES;
+    if planted(Bug::DataBeforeManifest) {
+        phases.swap(0, 1);
+    }
+    phases
+}
+
+fn phase_of(kind: FileKind) -> Phase {
+    match kind {
+        FileKind::Manifest => Phase::Manifest,
+        FileKind::Volume | FileKind::VolumeNew => Phase::Stamps,
+        FileKind::Current => Phase::Current,
+        FileKind::Lock => Phase::Lock,
+        FileKind::Log
+        | FileKind::Segment
+        | FileKind::Group
+        | FileKind::Blob
+        | FileKind::Table
+        | FileKind::CurrentNew
+        | FileKind::Window
+        | FileKind::Reserve
+        | FileKind::Backup => Phase::Data,
+    }
+}
+
+/// Removes the database in `first`, which has the path `path`, and in its volumes.
+pub(crate) fn destroy(
+    first: Arc<dyn Storage>,
+    path: &Path,
+    open: &mut OpenDirectory<'_>,
+) -> Result<DestroyReport> {
+    // Before the lock, whose file must not be left in a foreign directory.
+    if Current::read(&*first)?.is_none() {
+        return Err(none_there());
+    }
+    if backup_record::check_no_backup(&*first).is_err() {
+        let message = "the directory is a backup; Backups::remove (cleave backup DIR --remove N) \
+                       removes it";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    let own = Place { path: path.to_owned(), _lock: directories::lock(&*first)?, storage: first };
+    // Another call may have removed it meanwhile.
+    let current = Current::read(&*own.storage)?.ok_or_else(none_there)?;
+    let is_emptied = is_emptied(&*own.storage)?;
+    let mut places = vec![own];
+    for (at, volume) in current.volumes.iter().enumerate() {
+        let named = |e: Error| e.with("volume", volume.directory.display());
+        match open_volume(&volume.directory, open, (current.database_id, at + 1)) {
+            Ok(place) => places.push(place),
+            // Its stamp went, and with it all that it had.
+            Err(e) if e.kind() == ErrorKind::MissingVolume && is_emptied => {}
+            Err(e) => return Err(named(e)),
+        }
+    }
+    let mut report = DestroyReport::default();
+    for phase in phases() {
+        for place in &places {
+            remove(place, phase, &mut report).map_err(|e| e.with("path", place.path.display()))?;
+        }
+    }
+    for place in &places {
+        let foreign = place.storage.foreign().map_err(|e| Error::io("list the directory", e))?;
+        report.foreign.extend(foreign.into_iter().map(|name| place.path.join(name)));
+    }
+    Ok(report)
+}
+
+fn none_there() -> Error {
+    let message = "there is no database in the directory; nothing was removed";
+    Error::new(ErrorKind::NotADatabase, message)
+}
+
+fn list(storage: &dyn Storage) -> Result<Vec<(Name, u64)>> {
+    storage.list().map_err(|e| Error::io("list the directory", e))
+}
+
+/// Whether an earlier call has removed all data.
+fn is_emptied(storage: &dyn Storage) -> Result<bool> {
+    Ok(list(storage)?.iter().all(|(name, _)| phase_of(name.kind()) > Phase::Data))
+}
+
+/// Opens and locks volume `number` of a database, if that is what is there.
+fn open_volume(
+    path: &Path,
+    open: &mut OpenDirectory<'_>,
+    (database_id, number): (u64, usize),
+) -> Result<Place> {
+    let missing = |what| Error::new(ErrorKind::MissingVolume, what);
+    let storage = open(path, false).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            missing("the directory of a volume is missing; mount its disk. Nothing was removed")
+        }
+        _ => Error::io("open the directory", e),
+    })?;
+    let stamp = VolumeIdentity::read(&*storage)?;
+    if stamp.is_none_or(|stamp| (stamp.database_id, stamp.number) != (database_id, number)) {
+        let what = "the directory of a volume holds something else, or its disk is not mounted. \
+                    Nothing was removed";
+        return Err(missing(what));
+    }
+    Ok(Place { path: path.to_owned(), _lock: directories::lock(&*storage)?, storage })
+}
+
+/// Removes the files of one phase from a directory, durably.
+fn remove(place: &Place, phase: Phase, report: &mut DestroyReport) -> Result<()> {
+    let all = list(&*place.storage)?;
+    let mut any = false;
+    for (name, len) in all.into_iter().filter(|(name, _)| phase_of(name.kind()) == phase) {
+        let removed = place.storage.remove(&name, RemoveMode::Immediate);
+        let failed = |e| Error::io("remove a file", e).with("file", name).with_remedy();
+        removed.map_err(failed)?;
+        (report.files, report.bytes, any) = (report.files + 1, report.bytes + len, true);
+    }
+    if any {
+        place.storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The parts of an engine, put together from what recovery found.
+
+use std::sync::Arc;
+
+use cleavedb_base::Result;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::AtomicUsize;
+use cleavedb_hot::HotStore;
+use cleavedb_index::RangeTombstones;
+use cleavedb_storage::log::Log;
+use cleavedb_values::groups::GroupFilters;
+use cleavedb_values::{GroupId, RecordCache, SegmentSet};
+
+use crate::control::events::Events;
+use crate::control::flush_parts::FlushParts;
+use crate::control::gate::{Gate, Intent};
+use crate::control::latency::Latencies;
+use crate::control::metrics::Counters;
+use crate::control::pace::Pacer;
+use crate::control::throttle::Throttle;
+use crate::engine::job_state::Jobs;
+use crate::engine::value_files;
+use crate::engine::{Engine, Primary};
+use crate::open::catalog_load;
+use crate::open::directories::Directories;
+use crate::open::hot_load;
+use crate::open::recovery::Recovered;
+use crate::open::replay::RecoveryReport;
+use crate::operations::catalog::Catalog;
+use crate::operations::commit::Commit;
+use crate::operations::recent_writes::RecentWrites;
+use crate::settings::merge::Merges;
+use crate::settings::options::{Background, Options};
+use crate::settings::resources::Resources;
+use crate::settings::time::Time;
+use crate::store::dead::DeadReads;
+use crate::store::full_disk::FullDisk;
+use crate::store::limit::Limit;
+use crate::store::manifest::LiveFiles;
+use crate::store::retained_log::RetainedLog;
+use crate::store::snapshot::SnapshotList;
+use crate::store::spare_pages::SparePages;
+use crate::store::state::{MemSlot, ReadState, ReadStates};
+
+/// What the engine of a reader beside the writer has besides.
+pub(crate) struct BesideWriter<'a> {
+    pub(crate) primary: Primary,
+    /// The engine before it: open files, keyspaces and snapshots are shared.
+    pub(crate) earlier: Option<&'a Engine>,
+}
+
+/// Puts the engine together from what recovery found.
+pub(crate) fn build(
+    directories: Directories,
+    options: Options,
+    recovered: Recovered,
+    (limit, full): (Option<Limit>, FullDisk),
+    (intent, salt): (Intent, u64),
+    beside: Option<BesideWriter<'_>>,
+) -> Result<(Engine, RecoveryReport)> {
+    let Directories { placed: storage, locks, .. } = directories;
+    let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
+    let live = manifest.live().clone();
+    let min_separated = options.min_separated.given(live.saved_separation());
+    let options = Options { min_separated, ..options };
+    let (poison, noted) = (Arc::default(), RecentWrites::new(options.recent_writes_max()));
+    let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
+    // What was replayed is the MemTable that the next commits go to.
+    let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
+    let memtable = recovered.memtable.unwrap_or_else(new);
+    let (primary, earlier) = beside.map_or((None, None), |it| (Some(it.primary), it.earlier));
+    let (catalog, snapshots) = shared(earlier, &options);
+    let jobs = Jobs::default();
+    jobs.set_seq_limit(live.seq_limit);
+    let state = ReadStates::new(state_of(&memtable, &live));
+    let commit = Commit::new(log, appender, memtable, recovered.next_seq, noted, &poison);
+    let pacer = pacer(&options, &full);
+    let retained_log = RetainedLog::of(&live, options.keeps_changes(), commit.visible());
+    let engine = Engine {
+        memtable_limits: options.memtable_limits(),
+        storage,
+        database_id,
+        time: Time::new(options.time.clone()),
+        merges: Merges::new(&options.merge_operators, options.merged_value_max()),
+        catalog,
+        commit,
+        state,
+        manifest: Mutex::new(manifest),
+        primary,
+        snapshots,
+        retained_log,
+        tables,
+        records: record_cache(&options),
+        obsolete_files,
+        punching: Mutex::new(()),
+        hot: hot_store(database_id, &options, &live, earlier),
+        jobs,
+        throttle: Throttle::default(),
+        limit,
+        full,
+        preallocated_log: Mutex::new(None),
+        flush_parts: FlushParts::default(),
+        spare_pages: SparePages::new(&options),
+        group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
+        poison,
+        counters: Counters::default(),
+        pacer,
+        events: Events::new(options.listeners.clone()),
+        latencies: Latencies::new(options.latency_sampling),
+        totals_before: live.totals,
+        salt,
+        dead_reads: DeadReads::default(),
+        options,
+        forgotten_tombstones: Mutex::default(),
+        searches_left_out: AtomicUsize::new(0),
+        gate: Gate::new(intent),
+        locks: Mutex::new(locks),
+    };
+    load(&engine, &live, (intent, earlier))?;
+    Ok((engine, recovered.report))
+}
+
+/// What an engine takes from an `earlier` one of the same database, if there is one: the catalog,
+/// still without names, and the snapshots.
+fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<SnapshotList>) {
+    match earlier {
+        None => (catalog(options), Arc::default()),
+        Some(earlier) => (earlier.catalog.next(), earlier.snapshots.clone()),
+    }
+}
+
+/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
+fn hot_store(
+    database_id: u64,
+    options: &Options,
+    live: &LiveFiles,
+    earlier: Option<&Engine>,
+) -> Option<Arc<HotStore>> {
+    let segments = |live: &LiveFiles| -> Vec<_> {
+        live.groups.extents_of(GroupId::HOT).map(|extent| extent.place).collect()
+    };
+    let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
+    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
+    let groups = &options.groups;
+    let empty = || Arc::new(HotStore::new(database_id, groups.hot_bytes, groups.heat_limit));
+    known.or_else(|| options.layout.has_hot_store().then(empty))
+}
+
+/// Whether two engines have one hot store.
+fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
+    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
+    // A checker has no time that passes.
+    let waits = options.background != Background::Manual && !cfg!(feature = "checked");
+    Pacer::new(options.background_bytes_per_second, waits, full.reserve.clone())
+}
+
+/// Reads what is needed of the live files before the first call.
+fn load(
+    engine: &Engine,
+    live: &LiveFiles,
+    (intent, earlier): (Intent, Option<&Engine>),
+) -> Result<()> {
+    open_segments(engine, live, earlier)?;
+    if !earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
+        hot_load::load(engine, live)?;
+    }
+    match intent {
+        // It has no data, so no names either.
+        Intent::Follow => Ok(()),
+        Intent::Read | Intent::Write => catalog_load::load(engine, earlier),
+    }
+}
+
+/// The read state after an open, before its segments are open and its range tombstones known.
+fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
+    ReadState {
+        memtables: vec![memtable.clone()],
+        version: live.version.clone(),
+        segments: Arc::new(SegmentSet::default()),
+        groups: live.groups.clone(),
+        tombstones: RangeTombstones::default(),
+        forgotten_upto: 0,
+    }
+}
+
+/// The catalog before its keyspaces are read.
+fn catalog(options: &Options) -> Catalog {
+    let (usual, long) = (options.separated_from(), options.long_value());
+    Catalog::new(usual, long, options.value_compression)
+}
+
+/// The cache of records that `options` ask for, of its own or in shared memory.
+fn record_cache(options: &Options) -> Option<RecordCache> {
+    let bytes = options.record_cache_bytes as u64;
+    let own = || (bytes > 0).then(|| RecordCache::new(bytes));
+    options.resources.as_ref().map_or_else(own, Resources::record_cache)
+}
+
+/// Opens every value file of the table of value files for reading, but those that `earlier` has.
+fn open_segments(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) -> Result<()> {
+    let known = earlier.map(|earlier| earlier.state.load().segments.clone()).unwrap_or_default();
+    let mut segments = Vec::new();
+    for (number, facts) in live.value_files.iter() {
+        segments.push(match known.get(number) {
+            Some(segment) => segment.clone(),
+            None => engine.open_segment(facts.kind, number, None)?,
+        });
+    }
+    let segments = SegmentSet::new(engine.catalog.dictionaries.clone()).with(&segments, &[]);
+    let segments = value_files::open_groups(engine, live, &segments, &known)?;
+    engine.state.swap(|state| state.with_segments(segments.clone()));
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Ranges: keys and values in order, from both ends, as of one moment.
+//!
+//! A cursor reads from the front, and another one, made when it is needed, from the back.
+
+use bytes::{Buf, Bytes};
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::{Error, Result};
+
+use crate::reads::cursor::Cursor;
+use crate::reads::item::Item;
+
+/// Iterator over a range, from both ends; yields every key once. After an error it ends; a cursor
+/// steps on behind a value that cannot be read.
+///
+/// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
+pub struct Range {
+    front: Cursor,
+    back: Option<Cursor>,
+    /// The last tree key from the front; empty before the first.
+    front_key: Vec<u8>,
+    keys_only: bool,
+    done: bool,
+}
+
+impl Range {
+    /// The range of a new cursor.
+    pub(crate) fn of(cursor: Cursor) -> Self {
+        let front = cursor.one_way();
+        Self { front, back: None, front_key: Vec::new(), keys_only: false, done: false }
+    }
+
+    /// The same range without its values, which are not read: those of its items are empty.
+    #[must_use]
+    pub fn keys_only(self) -> Self {
+        Self { keys_only: true, ..self }
+    }
+
+    /// The same range, of which about `items` items will be taken: their values are prefetched from
+    /// the first on, and no others. Does not limit the range.
+    #[must_use]
+    pub fn with_limit_hint(mut self, items: usize) -> Self {
+        self.front.expect(items);
+        self
+    }
+
+    /// The next item from the front.
+    fn step_front(&mut self) -> Result<Option<Item>> {
+        self.front.next()?;
+        let Some((key, value)) = self.front.take(self.keys_only)? else { return Ok(None) };
+        match &mut self.back {
+            Some(back) => back.stop_at(&key),
+            None => {
+                self.front_key.clear();
+                self.front_key.extend_from_slice(&key);
+            }
+        }
+        item(key, value).map(Some)
+    }
+
+    /// The next item from the back.
+    fn step_back(&mut self) -> Result<Option<Item>> {
+        let back = self.back.get_or_insert_with(|| {
+            let mut back = self.front.twin();
+            if !self.front_key.is_empty() {
+                back.stop_at(&self.front_key);
+            }
+            back
+        });
+        back.prev()?;
+        let Some((key, value)) = back.take(self.keys_only)? else { return Ok(None) };
+        self.front.stop_at(&key);
+        item(key, value).map(Some)
+    }
+
+    fn stepped(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<Option<Item>>,
+    ) -> Option<Result<Item>> {
+        if self.done {
+            return None;
+        }
+        let step = step(self);
+        self.done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}
+
+/// The item with this tree key.
+fn item(mut key: Bytes, value: Bytes) -> Result<Item> {
+    if key.len() < KEYSPACE_PREFIX_LEN {
+        return Err(Error::corruption("a tree key is too short"));
+    }
+    key.advance(KEYSPACE_PREFIX_LEN);
+    Ok(Item { key, value })
+}
+
+impl Iterator for Range {
+    type Item = Result<Item>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.stepped(Self::step_front)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.stepped(Self::step_back)
+    }
+}

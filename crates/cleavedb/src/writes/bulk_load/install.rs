@@ -1,0 +1,216 @@
+//! How a bulk load is published: by one edit, after which commits go on above its number.
+//!
+//! MemTables are searched before tables, so no MemTable may hold an older version of a key of the
+//! load: all of them are flushed first. That goes without a pause for writers, and then once more
+//! while commits wait, for what was written in between. Neither may the hot store, which is
+//! searched before tables, too: it is emptied in the same way. Under the append lock, with nothing
+//! in MemTables, the edit follows, then the read state, then the sequence number: what was
+//! committed before the load is older, what comes after it is newer, and a reader sees all of it or
+//! nothing.
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::MutexGuard;
+use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_hot::HotStore;
+use cleavedb_index::RunPosition;
+use cleavedb_index::compaction::placement::Placement;
+use cleavedb_index::edit::AddedTable;
+use cleavedb_values::SegmentSet;
+
+use super::output::Output;
+use super::{IngestReport, Load};
+use crate::background::jobs::flush::hidden_after;
+use crate::background::space::{reserve, sizes};
+use crate::background::{maintenance, pressure};
+use crate::engine::Engine;
+use crate::engine::job_state::WantedGone;
+use crate::engine::value_files;
+use crate::operations::commit::Append;
+use crate::operations::recent_writes::Written as WrittenKeys;
+use crate::store::manifest::{Edit, LiveFiles, LoadedRange};
+use crate::writes::write::SEQS_RESERVED;
+
+/// Evacuations in a row that leave as many keys in the hot store as there were, before it counts as
+/// one that cannot be emptied.
+const VAIN_MAX: usize = 8;
+
+/// Keeps commits waiting, and the hot store empty, until it is dropped.
+struct Held<'e>(&'e Engine);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.commit.append().hold(false);
+        self.0.jobs.wake_waiters();
+    }
+}
+
+/// Keeps keys from becoming hot until it is dropped.
+struct Paused<'e>(&'e Engine);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.hot.iter().for_each(|store| store.pause(false));
+    }
+}
+
+impl Load {
+    /// Makes the load visible, and durable. If that fails, nothing of it is stored.
+    pub(crate) fn finish(mut self) -> Result<IngestReport> {
+        self.engine.jobs.lock().load.iter_mut().for_each(|load| load.finishing = true);
+        self.write()?;
+        let (mut output, _) = self.behind.wait()?;
+        output.finish()?;
+        self.report.tables = output.tables.tables.len() as u64;
+        if self.report.entries == 0 {
+            return Ok(self.report);
+        }
+        let engine = self.engine.clone();
+        let engine = &*engine;
+        engine.hot.iter().for_each(|store| store.pause(true));
+        let _paused = Paused(engine);
+        flush_all(engine)?;
+        let held = Held(engine);
+        let append = loop {
+            engine.commit.open_append()?.hold(true);
+            flush_all(engine)?;
+            let append = engine.commit.open_append()?;
+            engine.commit.settle(&append);
+            if is_flushed(engine, &append) || planted(Bug::LoadUnderMemTables) {
+                break append;
+            }
+        };
+        // No commit can be made; flushes of nothing may go on.
+        drop(append);
+        output.write_stubs(self.unseparated)?;
+        output.finish()?;
+        if !planted(Bug::LoadUnsynced) {
+            engine.sync_dir()?;
+        }
+        let opened = output.open()?;
+        let append = engine.commit.open_append()?;
+        self.install(append, &output, &opened)?;
+        drop(held);
+        pressure::update_pressure(engine);
+        reserve::keep_reserve(engine);
+        engine.jobs.wake();
+        self.report.written = output.bytes();
+        engine.counters.user_bytes.add(self.report.bytes);
+        engine.counters.flush_written.add(self.report.written);
+        Ok(self.report)
+    }
+
+    /// Publishes everything, under the append lock.
+    fn install(
+        &mut self,
+        mut append: MutexGuard<'_, Append>,
+        output: &Output,
+        opened: &SegmentSet,
+    ) -> Result<()> {
+        let engine = self.engine.clone();
+        self.keyspace.check()?;
+        if append.last_seq() >= self.seq && !planted(Bug::LoadNumberedEarly) {
+            let what = "too many writes were made during a bulk load; load less at once";
+            return Err(Error::new(ErrorKind::Conflict, what));
+        }
+        let options = sizes::compaction_options(&engine);
+        let jobs = engine.jobs.lock();
+        let mut manifest = engine.manifest.lock();
+        // Under the lock: the edit of a close must be the last.
+        engine.check_open()?;
+        let live = manifest.live();
+        let epoch = live.epoch + 1;
+        let seq_limit = (self.seq + SEQS_RESERVED).max(engine.jobs.seq_limit());
+        let mut edit = Edit {
+            epoch: Some(epoch),
+            unexposed: Some(hidden_after(live, self.overwritten)),
+            flushed: Some(self.seq),
+            seq_limit: Some(seq_limit),
+            ..Edit::default()
+        };
+        let mut placement = Placement::new(&live.version, &options, &jobs.constraints);
+        for meta in &output.tables.tables {
+            let level = placement.level_of(meta);
+            self.report.tables_in_level_0 += u64::from(level == 0);
+            let position = (level == 0).then_some(RunPosition { epoch, order: 0 });
+            edit.index.added.push(AddedTable { level, position, meta: meta.clone() });
+        }
+        // No job can be planned before the lock of the manifest is released.
+        drop(jobs);
+        value_files::add_segments(&output.segments, &mut edit);
+        value_files::publish(&output.groups, &mut edit);
+        if engine.options.keeps_changes() && !planted(Bug::LoadNotTold) {
+            let (first, last) = (self.first.clone(), self.last.clone());
+            edit.loads.push(LoadedRange { seq: self.seq, first, last });
+        }
+        let committed = engine.commit_edit(&mut manifest, &edit);
+        self.named = committed.is_ok() || manifest.is_in_doubt();
+        committed?;
+        engine.jobs.set_seq_limit(seq_limit);
+        let LiveFiles { version, groups, .. } = manifest.live();
+        engine.state.swap(|state| {
+            let state = state.with_version(version.clone());
+            state.with_groups(state.segments.joined(opened), groups.clone())
+        });
+        edit.loads.into_iter().for_each(|load| engine.retained_log.loaded(load));
+        engine.commit.flushed(self.seq);
+        // Before the lock is released: no compaction may take it for older than it is.
+        let mut behind = self.last.clone();
+        behind.push(0);
+        let written = WrittenKeys::Range(self.first.as_slice().into(), behind.into());
+        engine.commit.publish_load(&mut append, self.seq, written);
+        Ok(())
+    }
+}
+
+/// Whether every operation is in tables, and no key is hot nor will become so. The caller holds the
+/// append lock, and no commit is under way.
+fn is_flushed(engine: &Engine, append: &Append) -> bool {
+    let none_is_hot = |store: &HotStore| store.is_empty() || planted(Bug::LoadLeavesHot);
+    // The flush of an empty MemTable, too, may move keys to the hot store, if it began before the
+    // store was paused.
+    append.memtable.table.is_empty()
+        && engine.state.load().waiting() == 0
+        && engine.hot.as_deref().is_none_or(none_is_hot)
+}
+
+/// Flushes everything that was committed before the call, and empties the hot store.
+fn flush_all(engine: &Engine) -> Result<()> {
+    if planted(Bug::LoadUnderMemTables) {
+        return Ok(());
+    }
+    maintenance::flush_all(engine)?;
+    let Some(store) = engine.hot.as_ref().filter(|_| !planted(Bug::LoadLeavesHot)) else {
+        return Ok(());
+    };
+    let (mut vain, mut before) = (0, usize::MAX);
+    while !store.is_empty() {
+        let keys = store.len();
+        vain = if keys < before { 0 } else { vain + 1 };
+        before = keys;
+        if vain == VAIN_MAX {
+            let what = "keys stay in the hot store, which a bulk load must empty: a segment of it \
+                        may be damaged (`cleave check`)";
+            return Err(Error::new(ErrorKind::Held, what));
+        }
+        evacuate(engine, store)?;
+    }
+    Ok(())
+}
+
+/// Has a flush move values out of the hot segments that have the newest version of a key.
+fn evacuate(engine: &Engine, store: &HotStore) -> Result<()> {
+    let groups = engine.manifest.lock().live().groups.clone();
+    let mut wanted = WantedGone::default();
+    store.for_each(|pointer| {
+        wanted.extents.extend(groups.extent_of(pointer).map(|extent| extent.place));
+    });
+    engine.jobs.lock().wanted.add(&wanted);
+    let evacuated = maintenance::evacuate_once(engine);
+    engine.jobs.lock().wanted.remove(&wanted);
+    if evacuated? {
+        return Ok(());
+    }
+    let what = "the disk has no room to move values out of the hot store, which a bulk load needs; \
+                delete something, or make room on the disk";
+    Err(Error::new(ErrorKind::NoSpace, what))
+}

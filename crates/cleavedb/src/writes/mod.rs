@@ -1,0 +1,6 @@
+//! Writes, bulk loads, blobs, dictionaries.
+
+pub(crate) mod write;
+pub(crate) mod bulk_load;
+pub(crate) mod blobs;
+pub(crate) mod dictionaries;

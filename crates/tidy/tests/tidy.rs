@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, calls, designs, documents, habits, manifests, methods, order, pages, portable,
+    Finding, Repo, calls, documents, features, habits, manifests, methods, order, pages, portable,
     primitives, size, unsafety, words,
 };
 
 /// Entries of the list of long functions. May only shrink.
 const LONG_FUNCTIONS_MAX: usize = 0;
-
-/// Lines of the engine that ask which design a database is. May only shrink: at most 30 are wanted.
-const DESIGN_LINES_MAX: usize = 72;
 
 /// Files in the largest circle of calls. May only shrink: none is wanted.
 const CALL_CYCLE_MAX: usize = 3;
@@ -60,15 +57,11 @@ fn functions_are_short() {
 }
 
 #[test]
-fn few_lines_ask_which_design_a_database_is() {
-    let asked = designs::asked(&REPO);
-    let list: Vec<_> = asked.iter().map(|finding| format!("  {finding}")).collect();
-    assert!(
-        asked.len() == DESIGN_LINES_MAX,
-        "\n{}\n{} lines ask, where there were {DESIGN_LINES_MAX}. Have the file that answers the \
-         question do what depends on it; if there are fewer, lower DESIGN_LINES_MAX.\n",
-        list.join("\n"),
-        asked.len()
+fn a_feature_is_named_where_the_list_says() {
+    expect_none(
+        features::unlisted(&REPO),
+        "Have a file of the feature answer what depends on it. crates/tidy/features.txt may only \
+         shrink: drop lines that are not true any more.",
     );
 }
 

@@ -73,7 +73,7 @@ pub enum Failure {
     /// A command that another program has, which is not installed.
     #[error(
         "this command needs the program {program}, which is neither beside {} nor on the search \
-         path; `cargo install --path crates/bench-cli` in a checkout of CleaveDB installs it",
+         path; `cargo install --path bench/cli` in a checkout of CleaveDB installs it",
         .beside.display()
     )]
     NotInstalled {

@@ -74,7 +74,8 @@ fn named_with_file(text: &str) -> Vec<(usize, String, String)> {
         for part in parts.windows(3).enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, it)| it) {
             let begins = part[0].as_ptr() as usize - both.as_ptr() as usize;
             let is_symbol = part[0].chars().all(|c| c.is_alphanumeric() || "_:".contains(c));
-            let is_file = part[2].ends_with(".rs") && part[2].starts_with("crates/");
+            let is_file = part[2].ends_with(".rs")
+                && ["crates/", "bench/"].iter().any(|top| part[2].starts_with(top));
             if begins < first.len() && is_symbol && part[1].trim() == "in" && is_file {
                 found.push((*line, part[0].to_owned(), part[2].to_owned()));
             }
@@ -148,7 +149,7 @@ fn alternatives(spelled: &str) -> Vec<String> {
     let path = path.trim_end_matches(|c: char| c == ':' || c.is_ascii_digit());
     let is_file = [".rs", ".md", ".toml"].iter().any(|ending| path.ends_with(ending));
     let first = path.split('/').next().unwrap_or("");
-    let top = ["crates", "docs", "data", ".ci", "fuzz", "bench-peers", "tests"].contains(&first);
+    let top = ["crates", "docs", "data", ".ci", "fuzz", "bench", "tests"].contains(&first);
     if !path.contains('/') || !path.chars().all(known) || !(top || is_file) {
         return Vec::new();
     }

@@ -14,7 +14,7 @@ const DEFINES: [&str; 4] = ["struct ", "enum ", "union ", "trait "];
 
 /// Files with methods, and the type that is defined elsewhere. May only shrink.
 pub const FAR: [(&str, &str); 5] = [
-    ("crates/bench/src/report/doubt.rs", "Results"),
+    ("bench/harness/src/report/doubt.rs", "Results"),
     ("crates/cleavedb/src/store/limit.rs", "Options"),
     ("crates/storage-sim/src/sim/states.rs", "Replay"),
     ("crates/values/src/groups/liveness/mod.rs", "LivenessRule"),

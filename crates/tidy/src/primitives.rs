@@ -55,7 +55,7 @@ mod tests {
             elsewhere(&Repo::of(&[(path, text)])).iter().map(|finding| finding.line).collect()
         };
         assert_eq!(lines("crates/values/src/set.rs"), [3, 4]);
-        for fine in ["crates/base/src/sync/mod.rs", "crates/bench/src/a.rs", "crates/a/tests/b.rs"]
+        for fine in ["crates/base/src/sync/mod.rs", "bench/harness/src/a.rs", "crates/a/tests/b.rs"]
         {
             assert_eq!(lines(fine), [0; 0], "{fine}");
         }

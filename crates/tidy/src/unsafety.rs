@@ -17,7 +17,7 @@ pub const ALLOWED: [&str; 11] = [
     "crates/storage/src/aligned.rs",
     "crates/storage/src/log/*",
     "crates/index/src/memtable*",
-    "bench-peers/src/native/*",
+    "bench/peers/src/native/*",
 ];
 
 /// Most lines between a `// SAFETY:` comment and its `unsafe`.

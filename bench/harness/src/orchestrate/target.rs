@@ -12,7 +12,7 @@ const PEERS: &str = "bench-peers";
 /// What stands behind the name of an engine that runs only where it is named.
 const EXTRA: &str = "extra";
 /// Where `cargo` puts it, seen from the root of a checkout.
-const PEERS_BUILT: &str = "bench-peers/target/release/bench-peers";
+const PEERS_BUILT: &str = "bench/target/release/bench-peers";
 
 /// An engine, and how it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]

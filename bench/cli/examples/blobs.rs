@@ -1,7 +1,8 @@
 //! What large values cost: put from a reader and read through one, beside plain puts and gets, and
 //! beside a file that is written, synced and read.
 //!
-//! `cargo run --release -p cleavedb-bench-cli --example blobs [PRESET] [MIB] [COUNT] [DIR]`
+//! `cargo run --release --manifest-path bench/cli/Cargo.toml --example blobs \
+//! [PRESET] [MIB] [COUNT] [DIR]`
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

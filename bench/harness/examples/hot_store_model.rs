@@ -7,7 +7,7 @@
 //! pages, hot ones together; the page cache keeps what was read last (approximation of Che, Tung
 //! and Wang, "Hierarchical web caching systems", 2002). The index is left out.
 //!
-//! `cargo run --release -p cleavedb-bench --example hot_store_model`
+//! `cargo run --release --manifest-path bench/harness/Cargo.toml --example hot_store_model`
 
 use cleavedb_bench::distribution::{Chooser, Distribution, Skew, ZIPFIAN_CONSTANT, Zipfian};
 use rand_core::SeedableRng;

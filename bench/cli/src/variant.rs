@@ -2,7 +2,7 @@
 
 /// Levels 0 and 1 of HyperLevelDB, on which the paper builds: four tables of a MemTable, and 128
 /// MiB, scaled to an eighth like all sizes of these experiments and of those without a variant
-/// (`crates/bench/src/experiments/ohdb.rs`). In the paper memory held all data (32 and 64 GB for
+/// (`bench/harness/src/experiments/ohdb.rs`). In the paper memory held all data (32 and 64 GB for
 /// 11.6), so each disk here has a page cache that does.
 const COMMON: [(&str, &str); 3] =
     [("level0-size", "16MiB"), ("level1-size", "16MiB"), ("page-cache", "4GiB")];

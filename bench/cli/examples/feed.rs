@@ -2,7 +2,7 @@
 //! with and without changes kept, in rounds of a drawn order; how fast changes are read back; and
 //! how long after its commit a batch reaches a reader, in the process and beside it.
 //!
-//! `cargo run --release -p cleavedb-bench-cli --example feed [COUNT] [ROUNDS] [DIR]`
+//! `cargo run --release --manifest-path bench/cli/Cargo.toml --example feed [COUNT] [ROUNDS] [DIR]`
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

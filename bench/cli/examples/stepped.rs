@@ -2,7 +2,7 @@
 //! instructions, which the noise of a machine does not reach.
 //!
 //! ```sh
-//! cargo build --release -p cleavedb-bench-cli --example stepped
+//! cargo build --release --manifest-path bench/cli/Cargo.toml --example stepped
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null \
 //!     --toggle-collect='stepped::counted*' target/release/examples/stepped ktstore update 80000
 //! ```

@@ -238,7 +238,7 @@ fn targets(
 fn found_peers(given: Option<&Path>, console: &Console) -> Result<Vec<Target>> {
     let Some(program) = find_peers(given).map_err(failed)? else {
         console.note(
-            "no peers were found, only presets run; build them as bench-peers/README.md says, and \
+            "no peers were found, only presets run; build them as bench/peers/README.md says, and \
              name the program by --peers",
         );
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! What backups cost: the first one, one without changes, and two after updates of 1% of the data,
 //! scattered over all keys and in one range of them.
 //!
-//! `cargo run --release -p cleavedb-bench-cli --example backups [PRESET] [COUNT]`
+//! `cargo run --release --manifest-path bench/cli/Cargo.toml --example backups [PRESET] [COUNT]`
 
 use std::time::Instant;
 

@@ -171,7 +171,7 @@ pub struct SuiteArgs {
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     pub engines: Vec<String>,
     /// The program of the peers; else looked for beside this program, in a checkout's
-    /// bench-peers/target/release, and on the search path
+    /// bench/target/release, and on the search path
     #[arg(long, value_name = "PATH")]
     pub peers: Option<PathBuf>,
     /// Presets only

@@ -11,13 +11,13 @@ const VERSIONS: [(&str, &str); 3] =
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=Cargo.lock");
+    println!("cargo::rerun-if-changed=../Cargo.lock");
     if env::var_os("CARGO_FEATURE_LEVELDB").is_some() {
         for library in ["-l:libleveldb.a", "-lsnappy", "-lstdc++"] {
             println!("cargo::rustc-link-arg={library}");
         }
     }
-    let lock = fs::read_to_string("Cargo.lock").unwrap_or_default();
+    let lock = fs::read_to_string("../Cargo.lock").unwrap_or_default();
     for (name, variable) in VERSIONS {
         let version = version(&lock, name).unwrap_or("unknown");
         // A crate that wraps a library of another version has that one behind the plus sign.

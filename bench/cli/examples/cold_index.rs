@@ -5,7 +5,7 @@
 //! All keys are counted in the sketch; in the engine those that are hot are counted elsewhere, so
 //! that it has room for others.
 //!
-//! `cargo run --release -p cleavedb-bench-cli --example cold_index`
+//! `cargo run --release --manifest-path bench/cli/Cargo.toml --example cold_index`
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

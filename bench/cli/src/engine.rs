@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Relocation, Step,
-    SurvivorRoute, ValueLayout, Volume,
+    Db, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Step, SurvivorRoute,
+    ValueLayout, Volume,
 };
 use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
@@ -162,11 +162,6 @@ impl CleaveOpener {
                 groups.victim = named::victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
-            "relocation" => match value {
-                "write-back" => layout.relocation = Relocation::WriteBack,
-                "soft" => layout.relocation = Relocation::Soft,
-                _ => return Err(malformed(&"there are write-back and soft")),
-            },
             "liveness" => match value {
                 "records" => layout.liveness = LivenessRule::Records,
                 "index" => layout.liveness = LivenessRule::Index,
@@ -382,7 +377,6 @@ impl Engine for Cleave {
             ("flushes", metrics.flushes),
             ("compactions", metrics.compactions),
             ("compaction_moves", metrics.compaction_moves),
-            ("pointers_refreshed", metrics.pointers_refreshed),
             ("collections", metrics.collections),
             ("value_bytes", metrics.value_bytes),
             ("live_bytes", metrics.live_bytes),

@@ -135,14 +135,6 @@ pub enum Bug {
     PunchUnderReaders,
     /// An extent is punched before the edit that drops it.
     PunchBeforeEdit,
-    /// A value that a collection has moved is looked for where its stale soft pointer says.
-    StalePointerBelieved,
-    /// A value with a stale soft pointer reads as an absent key.
-    StaleIsAbsent,
-    /// Extents of survivors get no key directory though pointers are soft.
-    MapForgotten,
-    /// A value that dies behind a stale soft pointer is not counted as dead.
-    StaleDeathForgotten,
     /// Files grow beyond the space limit.
     LimitIgnored,
     /// Below the space limit, writers leave jobs no room.

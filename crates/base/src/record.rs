@@ -51,8 +51,6 @@ pub enum RecordKind {
     Edit = 18,
     /// Filter of the keys of an extent, behind its records.
     Filter = 19,
-    /// First keys of the pages of an extent's map, behind them.
-    KeyDirectory = 20,
     /// The records of an extent without the values that they separate, behind its filter.
     KeyBlock = 21,
     /// A part of a blob, in the file of that.
@@ -77,7 +75,6 @@ impl RecordKind {
             17 => Self::FileHeader,
             18 => Self::Edit,
             19 => Self::Filter,
-            20 => Self::KeyDirectory,
             21 => Self::KeyBlock,
             22 => Self::BlobPiece,
             23 => Self::BlobEnd,

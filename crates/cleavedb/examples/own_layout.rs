@@ -1,11 +1,11 @@
-//! A design of one's own: groups by hash, as in HashKV, of which the index knows what is alive, and
-//! whose values move without a word to the index.
+//! A design of one's own: groups by hash, as in HashKV, from which values that are not updated
+//! leave for a log of cold values.
 //!
 //! `cargo run -p cleavedb --example own_layout`
 
 use cleavedb::{
-    Db, ErrorKind, GroupLayout, LivenessRule, Options, Partition, Preset, Relocation,
-    SurvivorRoute, ValueLayout,
+    Db, ErrorKind, GroupLayout, LivenessRule, Options, Partition, Preset, SurvivorRoute,
+    ValueLayout,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,9 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = dir.path().join("sessions.db");
     let layout = ValueLayout::grouped(GroupLayout {
         partition: Partition::Hash,
-        liveness: LivenessRule::Index,
-        relocation: Relocation::Soft,
-        survivors: SurvivorRoute::Group,
+        liveness: LivenessRule::Records,
+        survivors: SurvivorRoute::Tagged,
         hot: false,
     });
     layout.validate()?;

@@ -94,7 +94,7 @@ mod tests {
     use cleavedb::{Options, Preset};
 
     /// Valid values of each option.
-    const VALUES: [&str; 16] = [
+    const VALUES: [&str; 15] = [
         "sync",
         "true",
         "64MiB",
@@ -107,7 +107,6 @@ mod tests {
         "hash",
         "value-store",
         "index",
-        "soft",
         "tagged",
         "12h",
         "9",

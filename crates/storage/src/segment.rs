@@ -9,7 +9,6 @@ mod far;
 
 use std::sync::Arc;
 
-use cleavedb_base::checksum::check32;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, Header, Record, RecordKind};
@@ -112,16 +111,6 @@ impl Segment {
                 Error::io("read a value", e).with("file", self.name).with("offset", offset)
             }
         })
-    }
-
-    /// Reads a page at `offset` and verifies its checksum: see [`SegmentWriter::append_page`].
-    pub fn read_page(&self, offset: u64, page: &mut [u8; BLOCK]) -> Result<()> {
-        self.read(offset, page)?;
-        let (content, check) = page.split_at(BLOCK - 4);
-        if check == check32(content, self.identity.seed(offset)).to_le_bytes() {
-            return Ok(());
-        }
-        Err(self.damaged(offset, "a page of a key directory is damaged"))
     }
 
     /// Announces that these bytes will be read soon; see [`File::will_need`].
@@ -304,14 +293,6 @@ impl SegmentWriter {
         let len = self.len();
         let padding = len.next_multiple_of(BLOCK as u64) - len;
         self.push(&[0; BLOCK][..padding as usize])
-    }
-
-    /// Appends a page. Its last four bytes are replaced by its checksum, tied to its place.
-    pub fn append_page(&mut self, page: &mut [u8; BLOCK]) -> Result<()> {
-        let seed = self.identity.seed(self.len());
-        let (content, check) = page.split_at_mut(BLOCK - 4);
-        check.copy_from_slice(&check32(content, seed).to_le_bytes());
-        self.push(page)
     }
 
     fn push(&mut self, mut bytes: &[u8]) -> Result<()> {

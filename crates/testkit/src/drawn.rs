@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
-    LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Relocation, Snapshot,
-    SurvivorRoute, ValueCompression, VictimPolicy,
+    LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Snapshot, SurvivorRoute,
+    ValueCompression, VictimPolicy,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
@@ -28,13 +28,10 @@ pub fn created(rng: &mut Rng) -> Options {
 fn created_as(preset: Preset, rng: &mut Rng) -> Options {
     let mut options = tiny(preset);
     if let Some(groups) = &mut options.layout.groups {
-        if rng.chance(30) {
-            groups.relocation = Relocation::Soft;
-        }
         let by_hash = groups.partition == Partition::Hash;
         if by_hash && rng.chance(30) {
             groups.liveness = LivenessRule::Index;
-        } else if by_hash && groups.relocation == Relocation::WriteBack && rng.chance(50) {
+        } else if by_hash && rng.chance(50) {
             groups.survivors = SurvivorRoute::Tagged;
         } else if !by_hash && rng.chance(30) {
             groups.partition = Partition::Prefix(1 + rng.index(3) as u8);

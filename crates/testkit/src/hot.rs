@@ -1,11 +1,10 @@
 //! The matrix of the hot store: every state of a key, what is done to it, and the snapshots around.
 //!
 //! A key is absent, short, separated, hot, or was hot; it is written, deleted, or left alone while
-//! its segment is evacuated. Each case runs under both kinds of relocation, and with a store that
-//! is too small, so that keys leave it; it is followed by a reopening, after which the store must
-//! be as it was.
+//! its segment is evacuated. Each case also runs with a store that is too small, so that keys leave
+//! it; it is followed by a reopening, after which the store must be as it was.
 
-use cleavedb::{Background, Db, Durability, Error, Options, Preset, Relocation};
+use cleavedb::{Background, Db, Durability, Error, Options, Preset};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -179,7 +178,7 @@ fn case(before: Before, then: Then, held: Held) -> Vec<Op> {
 /// segments cannot be evacuated, and that no other value is wrong. Returns whether a flush met the
 /// damage, and reported it.
 pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
-    let mut options = Setup::hot(Relocation::WriteBack, true).options;
+    let mut options = Setup::hot(true).options;
     // Short ones are dead as a whole before a flush meets their damage.
     options.groups.hot_segment_bytes = 2 << 20;
     let sim = Sim::new();
@@ -220,8 +219,7 @@ pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
 /// Keys that are read often become hot with the next flush, one of them with a newer version that
 /// the same flush writes.
 pub fn promotions_follow_reads(seed: u64) -> Checked<()> {
-    let relocation = [Relocation::WriteBack, Relocation::Soft][seed as usize % 2];
-    let mut setup = Setup::hot(relocation, true);
+    let mut setup = Setup::hot(true);
     setup.options.groups.heat_limit = Some(3);
     let (read, written): (&[u8], &[u8]) = (b"read", b"written");
     let gets = [Op::Get(read.to_vec()), Op::Get(written.to_vec())];
@@ -295,7 +293,7 @@ pub fn a_collection_frees_the_hot_store(setup: &Setup, seed: u64) -> Checked<u64
 /// Keys that were hot when the store was closed are hot enough after an open, although their heat
 /// is lost: an evacuation keeps all of them.
 pub fn hot_keys_stay_hot_behind_an_open() -> Checked<()> {
-    let mut setup = Setup::hot(Relocation::WriteBack, true);
+    let mut setup = Setup::hot(true);
     // All keys lie in one segment.
     (setup.options.groups.heat_limit, setup.options.groups.hot_segment_bytes) = (Some(3), 2 << 20);
     let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
@@ -324,11 +322,7 @@ pub fn matrix(part: usize, parts: usize) -> Checked<()> {
                 if at % parts != part {
                     continue;
                 }
-                for setup in [
-                    Setup::hot(Relocation::WriteBack, true),
-                    Setup::hot(Relocation::Soft, true),
-                    Setup::crowded_hot_store(),
-                ] {
+                for setup in [Setup::hot(true), Setup::hot(true), Setup::crowded_hot_store()] {
                     run(&setup, &case(before, then, held))
                         .map_err(|e| format!("{before:?}, {then:?}, {held:?}, {setup}: {e}"))?;
                 }

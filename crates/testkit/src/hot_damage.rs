@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use cleavedb::{Db, ErrorKind, Relocation};
+use cleavedb::{Db, ErrorKind};
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_storage::{FileKind, Name};
@@ -168,9 +168,8 @@ fn round(i: u8) -> u8 {
 }
 
 /// The setup, in which no segment leaves.
-fn setup(seed: u64) -> Setup {
-    let relocation = [Relocation::WriteBack, Relocation::Soft][seed as usize % 2];
-    let mut setup = Setup::hot(relocation, true);
+fn setup() -> Setup {
+    let mut setup = Setup::hot(true);
     setup.options.groups.hot_bytes = 1 << 20;
     setup
 }
@@ -234,9 +233,9 @@ fn examine(db: &Db, lost: impl Fn(u8) -> bool, written: impl Fn(u8) -> bool) -> 
 /// A store with this damage: checks that no old value is returned, that other keys than the lost
 /// ones are read, and that writes go on and bring lost keys back, for later opens too, also if the
 /// damage is undone.
-pub fn damaged_hot_segments_lose_no_other_key(damage: Damage, seed: u64) -> Checked<()> {
+pub fn damaged_hot_segments_lose_no_other_key(damage: Damage) -> Checked<()> {
     let told = |e: cleavedb::Error| e.to_string();
-    let setup = setup(seed);
+    let setup = setup();
     let sound = store(&setup)?;
     let segments = HotSegment::all(&sound)?;
     if segments.len() != 3 {
@@ -280,9 +279,9 @@ pub fn damaged_hot_segments_lose_no_other_key(damage: Damage, seed: u64) -> Chec
 }
 
 /// All kinds of damage.
-pub fn damaged_hot_segments(seed: u64) -> Checked<()> {
+pub fn damaged_hot_segments() -> Checked<()> {
     Damage::ALL.into_iter().try_for_each(|damage| {
-        let checked = damaged_hot_segments_lose_no_other_key(damage, seed);
+        let checked = damaged_hot_segments_lose_no_other_key(damage);
         checked.map_err(|e| format!("{damage:?}: {e}"))
     })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
-    LivenessRule, ManualTime, MergeOperators, MinSeparated, Options, Partition, Preset, Relocation,
+    LivenessRule, ManualTime, MergeOperators, MinSeparated, Options, Partition, Preset,
     SurvivorRoute, TimeSource, ValueCompression, VictimPolicy, Volume,
 };
 
@@ -165,21 +165,10 @@ impl Setup {
         self.options.layout.groups.as_mut().expect("its layout has groups")
     }
 
-    /// Tiny sizes, pointers into groups soft, groups collected often.
-    pub fn soft(preset: Preset, window_survives: bool) -> Self {
-        let base = Self::tiny(preset, window_survives);
-        let mut setup = Self { name: format!("{base}, soft pointers"), ..base };
-        setup.groups().relocation = Relocation::Soft;
-        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
-        setup
-    }
-
     /// Tiny sizes, `hoakv` whose hot store takes every key and is evacuated all the time.
-    pub fn hot(relocation: Relocation, window_survives: bool) -> Self {
+    pub fn hot(window_survives: bool) -> Self {
         let base = Self::tiny(Preset::HoaKv, window_survives);
-        let soft = if relocation == Relocation::Soft { ", soft pointers" } else { "" };
-        let mut setup = Self { name: format!("{base}, all keys hot{soft}"), ..base };
-        setup.groups().relocation = relocation;
+        let mut setup = Self { name: format!("{base}, all keys hot"), ..base };
         setup.options.groups.heat_limit = Some(1);
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
         setup
@@ -226,13 +215,12 @@ impl Setup {
     }
 
     /// A cache of records over every kind of place where separated values lie.
-    pub fn record_caches() -> [Self; 6] {
+    pub fn record_caches() -> [Self; 5] {
         [
             Self::tiny(Preset::WiscKey, true),
             Self::tiny(Preset::HashKv, false),
             Self::tiny(Preset::KtStore, true),
             Self::tagged(false),
-            Self::soft(Preset::KtStore, false),
             Self::long_values(Preset::Lsm, true),
         ]
         .map(Self::with_record_cache)
@@ -288,15 +276,13 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log and with liveness by the index,
-    /// soft pointers, and `lsm` with long values.
+    /// Every design once: each preset, `hashkv` with a cold log and with liveness by the index, and
+    /// `lsm` with long values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
-        let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
         let long = [Self::long_values(Preset::Lsm, true)];
         let hash = [Self::tagged(true), Self::hash_by_index(true)];
-        let hot = [Self::hot(Relocation::Soft, true)];
-        presets.chain(hash).chain(soft).chain(long).chain(hot).collect()
+        presets.chain(hash).chain(long).collect()
     }
 
     /// Every preset with each kind of window, in three sizes.
@@ -368,13 +354,8 @@ impl Setup {
             all.extend([true, false].map(|window| Self::long_values(preset, window)));
         }
         all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
-        for preset in [Preset::HashKv, Preset::KtStore] {
-            all.extend([Self::soft(preset, true).with_blobs(), Self::soft(preset, false)]);
-        }
         all.push(Self::crowded_hot_store());
-        for relocation in [Relocation::WriteBack, Relocation::Soft] {
-            all.extend([Self::hot(relocation, true).with_blobs(), Self::hot(relocation, false)]);
-        }
+        all.extend([Self::hot(true).with_blobs(), Self::hot(false)]);
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
         setup.options.min_separated = MinSeparated::AtLeast(0);

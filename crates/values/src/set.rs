@@ -14,7 +14,7 @@ use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 
 use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
 use crate::dictionary::Dictionaries;
-use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
+use crate::groups::{ExtentHandle, Location};
 use crate::owned_record::OwnedRecord;
 use crate::place_map::PlaceMap;
 
@@ -94,25 +94,6 @@ impl SegmentSet {
             }
             known => known.is_some(),
         }
-    }
-
-    /// Place of the record of (`encoded_key`, `seq`), with this hash of the key, in one of
-    /// `extents`, if a collection has moved it away from `pointer`.
-    pub fn find_moved(
-        &self,
-        extents: impl Iterator<Item = Location>,
-        (pointer, encoded_key, hash, seq): (ValuePointer, &[u8], u64, SeqNo),
-        maps: &mut KeyDirectoryReader,
-    ) -> Result<Option<ValuePointer>> {
-        for place in extents {
-            let extent = self.extent(place)?;
-            let found = maps.find(extent, encoded_key, hash, seq)?;
-            let at = |offset| Location { offset: place.offset + u64::from(offset), ..place };
-            if let Some(Location { file, offset }) = found.map(at).filter(|at| extent.holds(*at)) {
-                return Ok(Some(ValuePointer { file, offset, ..pointer }));
-            }
-        }
-        Ok(None)
     }
 
     /// The segment of this number.

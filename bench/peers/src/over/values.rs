@@ -21,7 +21,7 @@ use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
 use cleavedb_values::{
-    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, Relocation, SegmentSet,
+    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, SegmentSet,
     SurvivorRoute,
 };
 
@@ -39,7 +39,6 @@ const TABLE: &str = "groups";
 const HASHKV: GroupLayout = GroupLayout {
     partition: Partition::Hash,
     liveness: LivenessRule::Records,
-    relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
     hot: false,
 };

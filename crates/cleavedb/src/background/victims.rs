@@ -176,12 +176,11 @@ pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> b
 }
 
 /// Bytes of values that count for the space goal. Bytes that no collection can free are left out:
-/// those of key directories, and dead records in damaged places or in log files that replay still
-/// needs.
+/// dead records in damaged places or in log files that replay still needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
     let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
     let apart = if limited { 0 } else { live.value_files.segment_bytes() };
-    let counted = live.value_bytes() - apart - live.groups.key_directory_bytes();
+    let counted = live.value_bytes() - apart;
     if planted(Bug::GarbageOfNobodyCounts) {
         return counted;
     }
@@ -189,7 +188,7 @@ pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged
     let in_files = out_of_reach(&live.value_files, live.head_file(), sound);
     let places = damaged.groups.iter().flat_map(|id| live.groups.extents_of(*id));
     let (bytes, alive) =
-        places.fold(in_files, |(bytes, alive), e| (bytes + e.key_directory_from(), alive + e.live));
+        places.fold(in_files, |(bytes, alive), e| (bytes + e.len(), alive + e.live));
     let unexposed =
         u128::from(live.unexposed) * u128::from(alive) / u128::from(live.owned().max(1));
     counted.saturating_sub(bytes.saturating_sub(alive) + unexposed as u64)

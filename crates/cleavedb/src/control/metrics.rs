@@ -116,7 +116,6 @@ pub(crate) struct Counters {
     pub(crate) flush_written: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_moves: Counter,
-    pub(crate) pointers_refreshed: Counter,
     pub(crate) compaction_read: Counter,
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
@@ -267,8 +266,6 @@ pub struct Metrics {
     pub compactions: u64,
     /// Compactions that only moved tables.
     pub compaction_moves: u64,
-    /// Soft pointers that compactions updated.
-    pub pointers_refreshed: u64,
     /// Collections done.
     pub collections: u64,
     /// Compactions and collections for which no caller asked and that have won nothing. None is

@@ -6,7 +6,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, RecordKind};
+use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{
     EncodedKey, EntryKind, Error, ErrorKind, FileNumber, KeyspaceId, Result, ValuePointer,
 };
@@ -14,7 +14,7 @@ use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
 use cleavedb_values::groups::key_block::KeyBlock;
-use cleavedb_values::groups::{Extent, KeyDirectoryReader, Location};
+use cleavedb_values::groups::{Extent, Location};
 use cleavedb_values::{GroupId, GroupTable, RetainedFile, ValueFileMeta};
 
 use crate::control::progress::Progress;
@@ -196,7 +196,6 @@ fn check_extent(
 ) -> Result<()> {
     let handle = state.segments.extent(extent.place)?;
     let filter = handle.read_filter()?;
-    handle.verify_map()?;
     let listing = handle.read_key_block()?;
     let segment = handle.segment();
     let (begin, end) = (extent.place.offset, extent.place.offset + extent.records_len);
@@ -205,17 +204,9 @@ fn check_extent(
     let fail = |what, offset| {
         Err(Error::corruption(what).with("file", segment.name()).with("offset", offset))
     };
-    let (mut counted, mut maps) = (0, KeyDirectoryReader::default());
-    let mut listed = KeyBlock::default();
+    let (mut counted, mut listed) = (0, KeyBlock::default());
     while let Some((offset, record)) = reader.next_record()? {
         let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
-        if extent.has_map() && record.header.kind == RecordKind::Separated {
-            let hash = hash64(encoded_key.as_bytes(), 0);
-            let found = maps.find(handle, encoded_key.as_bytes(), hash, record.header.seq)?;
-            if found.map(u64::from) != Some(offset - extent.place.offset) {
-                return fail("the key directory of an extent lacks one of its records", offset);
-            }
-        }
         let denied = |filter: &Filter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
         let group = groups.group_of(encoded_key.as_bytes());
         let foreign = extent.group != GroupId::HOT && group != Some(extent.group);
@@ -246,11 +237,10 @@ fn check_live_bytes(
     (hot, left_alone): (Vec<ValuePointer>, &BTreeSet<Location>),
     report: &mut CheckReport,
 ) {
-    let (bytes, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
-    let mut owned = Owned { state, live, maps, bytes };
+    let mut owned = Owned { live, bytes: BTreeMap::new() };
     hot.into_iter().for_each(|pointer| owned.add(pointer));
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
-    let counted = owned.count(&mut merged, report);
+    let counted = owned.count(&mut merged);
     if counted.is_err() {
         // The bytes that an unreadable table owns are not known.
         return report.note(counted);
@@ -260,10 +250,7 @@ fn check_live_bytes(
             continue;
         }
         let counted = owned.bytes.get(&place).copied().unwrap_or_default();
-        // With soft pointers, records that die while a collection moves them are not counted as
-        // dead, so live bytes may be too high.
-        let is_estimate = live.groups.moves_silently_at(place);
-        if counted != known && !(is_estimate && counted < known) {
+        if counted != known {
             let what = "the known live bytes differ from what the index owns";
             let error = Error::corruption(what).with("known", known).with("index", counted);
             report.note(Err(error.with("file", place.file).with("offset", place.offset)));
@@ -285,27 +272,20 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
 
 /// Bytes of records that entries own, by the place that counts them.
 struct Owned<'a> {
-    state: &'a ReadState,
     live: &'a LiveFiles,
-    maps: KeyDirectoryReader,
     bytes: BTreeMap<Location, u64>,
 }
 
 impl Owned<'_> {
-    /// Counts the bytes that entries own. An entry that cannot be resolved is reported, and owns
-    /// nothing.
-    fn count(&mut self, merged: &mut MergeIter, report: &mut CheckReport) -> Result<()> {
+    /// Counts the bytes that entries own.
+    fn count(&mut self, merged: &mut MergeIter) -> Result<()> {
         use cleavedb_index::EntryIter;
         merged.seek_first()?;
         while merged.valid() {
             let entry = merged.entry();
             if entry.kind.is_pointer() && !entry.repeat {
                 let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
-                let (key, maps) = (entry.key, &mut self.maps);
-                match self.state.resolve(pointer, key, entry.seq, maps) {
-                    Ok(pointer) => self.add(pointer),
-                    Err(problem) => report.note(Err(problem)),
-                }
+                self.add(pointer);
             }
             merged.next()?;
         }
@@ -338,13 +318,12 @@ fn check_pointers(
     // As of no time: values that have expired are checked, too, as long as they are there.
     let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None)
         .with_range_tombstones(state.tombstones.fragments(seq));
-    let (mut step, mut maps) = (iter.seek_first(), KeyDirectoryReader::default());
+    let mut step = iter.seek_first();
     while step.is_ok() && iter.valid() {
         let counts = !iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes());
         report.keys += u64::from(counts && !iter.expiry().is_over(at.time));
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
-                .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))
                 .and_then(|pointer| state.segments.check(pointer, iter.key(), iter.seq()));
             if let Ok(bytes) = &resolved {
                 report.value_bytes += bytes;

@@ -46,7 +46,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         flushes: now.flushes,
         compactions: now.compactions,
         compaction_moves: counters.compaction_moves.get(),
-        pointers_refreshed: counters.pointers_refreshed.get(),
         collections: now.collections,
         futile_jobs: counters.futile_jobs.get(),
         hot: hot(engine, &live),

@@ -18,7 +18,6 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
 use cleavedb_index::VisibleIter;
 use cleavedb_storage::process::Own;
-use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::control::latency::Operation;
 use crate::engine::Engine;
@@ -106,8 +105,6 @@ pub struct Cursor {
     /// A key that is not reached, nor any beyond it: see [`Cursor::stop_at`].
     stop: Option<Vec<u8>>,
     ahead: ReadAhead,
-    /// Finds moved records.
-    directories: KeyDirectoryReader,
     /// What it goes past, if it is that of a transaction.
     reads: Option<Arc<Mutex<ReadSet>>>,
 }
@@ -144,7 +141,6 @@ impl Cursor {
             passed_max: PASSED_MAX,
             stop: None,
             ahead,
-            directories: KeyDirectoryReader::default(),
             reads: None,
         }
     }

@@ -16,7 +16,6 @@ use cleavedb_base::{
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, RangeTombstones, Version};
-use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::background::memtables;
 use crate::control::latency::Operation;
@@ -308,21 +307,11 @@ fn read_with<T>(
         if unknown && !Arc::ptr_eq(&state, &engine.state.load()) {
             continue;
         }
-        if planted(Bug::StaleIsAbsent) && !state.segments.is_there(pointer) {
-            return Ok(None);
+        // A value that expires does not become hot.
+        if heats == Heats::Yes && expiry.is_never() {
+            found_cold(engine, encoded_key, (pointer, seq));
         }
-        let mut maps = KeyDirectoryReader::default();
-        let version = (encoded_key, hash, seq);
-        let value = match state.resolve(pointer, encoded_key, seq, &mut maps) {
-            Ok(pointer) => {
-                // A value that expires does not become hot.
-                if heats == Heats::Yes && expiry.is_never() {
-                    found_cold(engine, encoded_key, (pointer, seq));
-                }
-                of_record(&state, pointer, version)
-            }
-            Err(e) => Err(e),
-        };
+        let value = of_record(&state, pointer, (encoded_key, hash, seq));
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
         }
@@ -393,8 +382,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         }
         Ok((encoded_key, hash, known))
     };
-    let mut maps = KeyDirectoryReader::default();
-    let mut find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
+    let find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
         let mut answer = match known {
             Some(answer) => answer,
             None => find_in_tables(&state, encoded_key.as_bytes(), hash, at, seeks(engine))?,
@@ -402,10 +390,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         if let Answer::Record(pointer, seq, expiry) = &mut answer {
             match cached(engine, encoded_key.as_bytes(), hash, *seq) {
                 Some(value) => answer = Answer::Inline(value, *expiry),
-                None => {
-                    *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
-                    state.segments.will_need(*pointer);
-                }
+                None => state.segments.will_need(*pointer),
             }
         }
         Ok((encoded_key, hash, answer))
@@ -423,8 +408,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         }
     };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
-    let found: Vec<Result<_>> =
-        begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
+    let found: Vec<Result<_>> = begun.into_iter().map(|begun| begun.and_then(find_one)).collect();
     found.into_iter().map(|found| found.and_then(value_of)).collect()
 }
 

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Expiry, FileNumber, Location, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::blob::blob_len;
-use cleavedb_values::groups::KeyDirectoryReader;
 use cleavedb_values::{GroupTable, SegmentSet};
 
 /// Entries, or hash buckets, of a MemTable that are looked at to estimate how many have expired.
@@ -261,40 +259,6 @@ impl ReadState {
     /// The same state with other range tombstones.
     pub(crate) fn with_tombstones(&self, tombstones: RangeTombstones) -> Self {
         Self { tombstones, ..self.clone() }
-    }
-
-    /// The place of the record of (`encoded_key`, `seq`): `pointer`, unless a collection with soft
-    /// pointers has moved it since the entry was written: then the key directories of its group
-    /// have it.
-    #[inline]
-    pub(crate) fn resolve(
-        &self,
-        pointer: ValuePointer,
-        encoded_key: &[u8],
-        seq: SeqNo,
-        maps: &mut KeyDirectoryReader,
-    ) -> Result<ValuePointer> {
-        let moves_silently = !self.groups.relocation().writes_run();
-        if !moves_silently || self.segments.is_there(pointer) || planted(Bug::StalePointerBelieved)
-        {
-            return Ok(pointer);
-        }
-        // A record in no key directory is damaged or lost: reading it reports the reason.
-        let moved = self.find_moved(pointer, encoded_key, seq, maps)?;
-        Ok(moved.unwrap_or(pointer))
-    }
-
-    /// Looks up the record of (`encoded_key`, `seq`) in the key directories of its group.
-    pub(crate) fn find_moved(
-        &self,
-        pointer: ValuePointer,
-        encoded_key: &[u8],
-        seq: SeqNo,
-        maps: &mut KeyDirectoryReader,
-    ) -> Result<Option<ValuePointer>> {
-        let hash = hash64(encoded_key, 0);
-        let extents = self.groups.mapped(encoded_key);
-        self.segments.find_moved(extents, (pointer, encoded_key, hash, seq), maps)
     }
 
     /// Whether a value of a tree key may expire, or have expired, since others near it do.

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, MinSeparated, Preset, Relocation};
+use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Image;
@@ -206,19 +206,13 @@ fn a_bit_of_many_bytes_of_hashkv_with_tagging() {
 }
 
 #[test]
-fn a_bit_of_many_bytes_of_maps() {
-    flip_bytes(&Setup::soft(Preset::HashKv, true), SPARSE);
-    flip_bytes(&Setup::soft(Preset::KtStore, true), SPARSE);
-}
-
-#[test]
 fn a_bit_of_many_bytes_of_ktstore() {
     flip_bytes(&Setup::tiny(Preset::KtStore, true), SPARSE);
 }
 
 #[test]
 fn a_bit_of_many_bytes_of_hot_segments() {
-    flip_bytes(&Setup::hot(Relocation::WriteBack, true), SPARSE);
+    flip_bytes(&Setup::hot(true), SPARSE);
 }
 
 #[test]

@@ -6,7 +6,6 @@
 
 use cleavedb::{
     Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, MinSeparated, Preset,
-    Relocation,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -253,11 +252,7 @@ fn hashkv_with_tagging_without_a_lasting_window_survives_every_crash() {
 /// A hot store that is evacuated all the time, and one that follows its room.
 #[test]
 fn hot_stores_survive_every_crash() {
-    for setup in [
-        Setup::hot(Relocation::WriteBack, true),
-        Setup::hot(Relocation::Soft, false),
-        Setup::tiny(Preset::HoaKv, true),
-    ] {
+    for setup in [Setup::hot(true), Setup::hot(false), Setup::tiny(Preset::HoaKv, true)] {
         visit("hot_stores_survive_every_crash", &setup, Plan::default(), STATES / 5);
     }
 }
@@ -265,7 +260,7 @@ fn hot_stores_survive_every_crash() {
 /// A collection that a caller asks for frees the hot store in several flushes.
 #[test]
 fn a_collection_of_the_hot_store_survives_every_crash() {
-    for setup in [Setup::hot(Relocation::WriteBack, false), Setup::crowded_hot_store()] {
+    for setup in [Setup::hot(false), Setup::crowded_hot_store()] {
         let mut explorer = Explorer::new(Plan::default());
         let mut ops = churned(&mut Rng::new(1), false);
         ops.push(Op::Collect);
@@ -353,40 +348,6 @@ fn collect_and_split(mut setup: Setup, test: &str) {
     let counts = [0, 1, 2, 3].map(|seed| regroups(&setup, &workload(seed)));
     assert!(counts.iter().any(|[splits, _]| *splits > 0), "the first workloads split no group");
     visit(test, &setup, Plan::default(), STATES / 4);
-}
-
-#[test]
-fn soft_pointers_survive_every_crash() {
-    for setup in [Setup::soft(Preset::HashKv, true), Setup::soft(Preset::KtStore, false)] {
-        visit("soft_pointers_survive_every_crash", &setup, Plan::default(), STATES / 8);
-    }
-}
-
-/// Maps of the parts of a group, and of neighbours that became one.
-#[test]
-fn soft_pointers_into_groups_that_split_survive_every_crash() {
-    for preset in [Preset::HashKv, Preset::KtStore] {
-        collect_and_split(
-            Setup::soft(preset, true),
-            "soft_pointers_into_groups_that_split_survive_every_crash",
-        );
-    }
-}
-
-/// Where survivors are found by maps, and groups are as long as the open says.
-#[test]
-fn soft_pointers_under_other_options_survive_every_crash() {
-    for preset in [Preset::HashKv, Preset::KtStore] {
-        let soft = Setup::soft(preset, true);
-        let mut other = soft.clone();
-        other.options.groups.main_segment_bytes = 64 << 10;
-        other.options.groups.key_block_record_bytes = u64::MAX;
-        let test = "soft_pointers_under_other_options_survive_every_crash";
-        for (setup, other) in [(&soft, &other), (&other, &soft)] {
-            let plan = Plan { recover_with: vec![other.clone(), setup.clone()], ..Plan::default() };
-            visit(test, setup, plan, STATES / 16);
-        }
-    }
 }
 
 /// Two disks lose different amounts.

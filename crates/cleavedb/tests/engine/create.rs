@@ -42,8 +42,7 @@ fn a_database_that_must_be_new_is_not_opened_if_it_is_there() {
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
-/// How values are kept is stored; an open that asks for another way was once obeyed in part, and
-/// `groups.relocation` and `groups.levels` were not looked at.
+/// How values are kept is stored; an open that asks for another way was once obeyed in part.
 #[test]
 fn a_layout_is_kept_and_another_is_refused() {
     for created in Setup::designs() {
@@ -116,7 +115,7 @@ fn options_of_a_database_are_those_that_it_was_created_with() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Db::stored_options(dir.path()).unwrap().is_none());
     assert!(Db::stored_options(dir.path().join("none")).unwrap().is_none());
-    let layout = Setup::soft(Preset::HashKv, true).options.layout;
+    let layout = Setup::tagged(true).options.layout;
     let created = Options { layout, ..Options::preset(Preset::HashKv) };
     drop(Db::open(dir.path(), created).unwrap());
     let stored = Db::stored_options(dir.path()).unwrap().unwrap();

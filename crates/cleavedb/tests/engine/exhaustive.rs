@@ -159,16 +159,6 @@ fn grouped_with_tags() {
     grouped_sequences(Setup::tagged(true), one_in());
 }
 
-#[test]
-fn grouped_with_soft_pointers() {
-    grouped_sequences(Setup::soft(Preset::HashKv, true), one_in());
-}
-
-#[test]
-fn grouped_by_key_with_soft_pointers() {
-    grouped_sequences(Setup::soft(Preset::KtStore, true), one_in());
-}
-
 fn grouped_sequences(mut setup: Setup, one_in: usize) {
     setup.options.min_separated = MinSeparated::AtLeast(54);
     sequences_with(&setup, (SHORT, one_in), &[Op::Flush]);

@@ -9,7 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, ErrorKind, Preset, Relocation};
+use cleavedb::{Db, Durability, ErrorKind, Preset};
 use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
@@ -270,15 +270,8 @@ fn every_call_of_hashkv_with_tagging() {
 }
 
 #[test]
-fn every_call_with_soft_pointers() {
-    [Preset::HashKv, Preset::KtStore]
-        .iter()
-        .for_each(|preset| every_call_fails(&Setup::soft(*preset, true), 0));
-}
-
-#[test]
 fn every_call_of_a_hot_store() {
-    every_call_fails(&Setup::hot(Relocation::WriteBack, true), 0);
+    every_call_fails(&Setup::hot(true), 0);
 }
 
 #[test]

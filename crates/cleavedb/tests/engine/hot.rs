@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, Relocation};
+use cleavedb::Db;
 use cleavedb_storage::Storage;
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -37,7 +37,7 @@ fn damaged_values_of_hot_segments_stop_no_writer() {
 
 #[test]
 fn damaged_hot_segments_lose_no_other_key() {
-    (0..2).for_each(|seed| damaged_hot_segments(seed).unwrap_or_else(|e| panic!("{e}")));
+    damaged_hot_segments().unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn keys_that_are_read_become_hot() {
 #[test]
 fn a_flush_for_keys_that_are_read_is_begun_by_the_thread_that_flushes() {
     const KEYS: u32 = 4_000;
-    let mut setup = Setup::hot(Relocation::WriteBack, true);
+    let mut setup = Setup::hot(true);
     setup.options.groups.heat_limit = Some(3);
     (setup.options.groups.hot_bytes, setup.options.memtable_bytes) = (64 << 20, Some(1 << 20));
     let storages: Vec<Arc<dyn Storage>> = vec![Arc::new(Sim::new())];
@@ -79,14 +79,9 @@ fn a_flush_for_keys_that_are_read_is_begun_by_the_thread_that_flushes() {
 /// Only flushes changed the hot store: what was dead in it stayed until the next writes.
 #[test]
 fn a_collection_leaves_nothing_dead_in_the_hot_store() {
-    let mut limited = Setup::hot(Relocation::WriteBack, true);
+    let mut limited = Setup::hot(true);
     limited.options.space_limit = Some(limited.options.space_limit_min() + (128 << 10));
-    for setup in [
-        Setup::hot(Relocation::WriteBack, true),
-        Setup::hot(Relocation::Soft, false),
-        Setup::crowded_hot_store(),
-        limited,
-    ] {
+    for setup in [Setup::hot(true), Setup::hot(false), Setup::crowded_hot_store(), limited] {
         let check = |seed| a_collection_frees_the_hot_store(&setup, seed);
         let dead =
             (0..20).map(|seed| check(seed).unwrap_or_else(|e| panic!("{setup}, {seed}: {e}")));

@@ -52,7 +52,6 @@ mod one_group;
 mod sessions;
 mod side_by_side;
 mod smoke;
-mod soft;
 mod space;
 mod statistics;
 mod tagging;

@@ -11,9 +11,7 @@ mod damage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{
-    Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset, Relocation,
-};
+use cleavedb::{Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::quota::Budget;
@@ -300,26 +298,6 @@ fn crash_of_a_cold_log(seed: u64) -> Result<(), String> {
     crash_of(&Setup::tagged(true), plan, seed)
 }
 
-/// Sequences on groups whose pointers are soft.
-fn model_of_soft_pointers(seed: u64) -> Result<(), String> {
-    let presets = [Preset::HashKv, Preset::KtStore];
-    model_of(&presets.map(|preset| Setup::soft(preset, true)), seed)
-}
-
-/// What the store knows to live after values that a collection has moved were replaced.
-fn deaths_behind_soft_pointers(seed: u64) -> Result<(), String> {
-    let preset = [Preset::HashKv, Preset::KtStore][seed as usize % 2];
-    let db = open(Arc::new(Sim::new()), &Setup::soft(preset, true)).map_err(|e| e.to_string())?;
-    let write = |byte: u8| -> Result<(), cleavedb::Error> {
-        (0..20).try_for_each(|i| db.put(&[i], &[byte; 1000]))?;
-        db.flush()?;
-        db.compact()
-    };
-    write(1).and_then(|()| db.collect()).and_then(|()| write(2)).map_err(|e| e.to_string())?;
-    let live = db.metrics().live_bytes;
-    (live == 20 * 1025).then_some(()).ok_or_else(|| format!("{live} bytes live"))
-}
-
 /// Crashes of stores whose log is mostly in no file. Few end a file at the place that matters: the
 /// seeds begin where one did when this was written.
 fn crash_of_the_window(seed: u64) -> Result<(), String> {
@@ -393,6 +371,10 @@ fn drawn_hot_stores(seed: u64) -> Result<(), String> {
 /// A part of the matrix of the hot store.
 fn hot_matrix(seed: u64) -> Result<(), String> {
     matrix(seed as usize, SEEDS as usize)
+}
+
+fn any_damaged_hot_segment(_: u64) -> Result<(), String> {
+    damaged_hot_segments()
 }
 
 fn hot_values_of_many_bytes(_: u64) -> Result<(), String> {
@@ -495,7 +477,7 @@ fn model_with_loads(seed: u64) -> Result<(), String> {
 
 /// Bulk loads into a store with hot keys, which few of the designs have.
 fn loads_over_hot_keys(seed: u64) -> Result<(), String> {
-    loads::among_operations(&Setup::hot(Relocation::Soft, true), seed)
+    loads::among_operations(&Setup::hot(true), seed)
 }
 
 /// Bulk loads whose files are synced late.
@@ -701,10 +683,6 @@ caught! {
     a_cold_log_that_counts_nothing: ColdNotBorn by model;
     a_cold_log_that_is_not_synced: SegmentNotSynced by crash_of_a_cold_log;
     an_extent_given_back_before_the_edit: PunchBeforeEdit by crash_of_groups;
-    a_stale_pointer_that_is_believed: StalePointerBelieved by model_of_soft_pointers;
-    a_stale_pointer_that_is_absent: StaleIsAbsent by model_of_soft_pointers;
-    a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
-    a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
     a_commit_that_does_not_notice_a_changed_key: ConflictOverlooked by transactions;
     a_commit_that_does_not_notice_a_new_key: PhantomOverlooked by transactions;
@@ -764,8 +742,8 @@ caught! {
     a_marker_below_what_a_collection_writes: MarkerBelowCollected by drawn_hot_stores;
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
-    an_older_hot_value_behind_damage: OlderThanDamagedTrusted by damaged_hot_segments;
-    a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
+    an_older_hot_value_behind_damage: OlderThanDamagedTrusted by any_damaged_hot_segment;
+    a_lost_hot_key_without_a_stub: LostHotWithoutStub by any_damaged_hot_segment;
     a_hot_record_of_the_next_segment: RecordOfNextSegment by hot_values_of_many_bytes;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;

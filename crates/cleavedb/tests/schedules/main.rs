@@ -125,10 +125,9 @@ fn collections(seed: u64) -> Result<(), String> {
     let setups = [
         Setup::tiny(Preset::WiscKey, true),
         Setup::tiny(Preset::HashKv, true),
-        Setup::soft(Preset::HashKv, true),
-        Setup::soft(Preset::KtStore, true),
+        Setup::tiny(Preset::KtStore, true),
     ];
-    let mut setup = with_threads(setups[seed as usize % 4].clone(), 3);
+    let mut setup = with_threads(setups[seed as usize % 3].clone(), 3);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
     // Short values stay in the tables, so that level 0 fills while values are collected.
     setup.options.min_separated = MinSeparated::AtLeast(1000);

@@ -1,7 +1,7 @@
 //! The options of the engine, a row each.
 
 use cleavedb::{
-    Background, Compression, Durability, LivenessRule, LogRole, MinSeparated, Options, Relocation,
+    Background, Compression, Durability, LivenessRule, LogRole, MinSeparated, Options,
     SurvivorRoute,
 };
 use cleavedb_units as units;
@@ -15,7 +15,7 @@ pub(super) type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, its default, what it is, and how it is set. The layout comes
 /// first, since others depend on it.
-pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 50] = [
+pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 49] = [
     (
         "layout.log",
         "write-ahead or value-store",
@@ -47,17 +47,6 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 50] = [
         |o, v| {
             let rules = [("records", LivenessRule::Records), ("index", LivenessRule::Index)];
             groups(o)?.liveness = one_of(v, &rules)?;
-            Ok(())
-        },
-    ),
-    (
-        "layout.relocation",
-        "write-back or soft",
-        "of the preset",
-        "How the index learns where a collection has moved a value",
-        |o, v| {
-            let ways = [("write-back", Relocation::WriteBack), ("soft", Relocation::Soft)];
-            groups(o)?.relocation = one_of(v, &ways)?;
             Ok(())
         },
     ),

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use cleavedb::{
-    GroupLayout, LivenessRule, Options, Partition, Relocation, SurvivorRoute, ValueCompression,
-    ValueLayout, VictimPolicy,
+    GroupLayout, LivenessRule, Options, Partition, SurvivorRoute, ValueCompression, ValueLayout,
+    VictimPolicy,
 };
 use cleavedb_units as units;
 
@@ -68,7 +68,6 @@ pub(super) fn grouped(layout: &ValueLayout, partition: Partition) -> GroupLayout
     let before = layout.groups.unwrap_or(GroupLayout {
         partition,
         liveness: LivenessRule::Index,
-        relocation: Relocation::WriteBack,
         survivors: SurvivorRoute::Group,
         hot: false,
     });

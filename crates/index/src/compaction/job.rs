@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, EntryRoom, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
 use super::futile;
@@ -49,14 +49,6 @@ pub trait ValueGcObserver: Send + Sync + Sized {
     /// `entry` is a pointer that is no repeat, and its operation is in no output. Counts only once
     /// the edit of the job is durable: if the job fails, nothing was dropped.
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()>;
-    /// `entry` is a pointer that goes to an output: returns its new encoding if that has changed.
-    fn refreshed<'r>(
-        &mut self,
-        _entry: &Entry<'_>,
-        _room: &'r mut EntryRoom,
-    ) -> Result<Option<&'r [u8]>> {
-        Ok(None)
-    }
     /// `entry` is a value in the index that goes to an output, and nothing newer in the inputs
     /// changes it: returns the kind and the value of the entry that takes its place, a tombstone
     /// or another value, if it does not stay. Not called while a snapshot is held.

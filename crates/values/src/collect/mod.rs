@@ -14,9 +14,6 @@
 //! left a record in the group: its value, or a group tombstone. So the records of a key, and its
 //! versions in MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined
 //! with its part of the index instead, and its survivors are written in the order of their keys.
-//!
-//! With soft pointers there is no run: each extent of survivors has a key directory, by which they
-//! are found although their entries in the index still hold their old places.
 
 pub mod record;
 pub mod survivors;
@@ -29,7 +26,6 @@ mod sinks;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result, ValuePointer};
 use cleavedb_storage::mapped::{Arena, MappedVec, mapped_vec};
 use cleavedb_storage::segment::is_far;
@@ -80,8 +76,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         cancelled: &'w dyn Fn() -> bool,
         arena: &'a Arena,
     ) -> Self {
-        let maps = !groups.0.relocation().writes_run() && !planted(Bug::MapForgotten);
-        let sinks = Sinks { segments, extents: extents.with_key_directories(maps) };
+        let sinks = Sinks { segments, extents };
         Self {
             groups,
             liveness,
@@ -128,8 +123,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         };
         let begin = Instant::now();
         let (table, sizes) = self.groups;
-        let (mut no_run, writes_run) = (mapped_vec(), table.relocation().writes_run());
-        let run = if writes_run { &mut self.run } else { &mut no_run };
+        let run = &mut self.run;
         let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.output.liveness_time += begin.elapsed();
         let home = GroupContext { group, table, sizes };
@@ -137,7 +131,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         let mut routed = mapped_vec();
         routed.extend(survivors.iter().map(|it| Routed {
             record: it.record,
-            entry: it.entry.filter(|_| writes_run),
+            entry: it.entry,
             to: route(it),
         }));
         if !table.partition().keeps_order() {

@@ -6,9 +6,6 @@
 //! paper is a number of bytes of extents, not a file.
 //!
 //! Where records are long, their key block ([`super::key_block`]) follows.
-//!
-//! Where pointers are soft, an extent of survivors ends with a key directory
-//! ([`super::key_directory`]), from the next block on.
 
 use std::sync::Arc;
 
@@ -26,6 +23,9 @@ const LEN_MAX: u64 = 1 << 56;
 /// Greatest length of the store's own records.
 const OWN_MAX: u64 = (HEADER_LEN + VALUE_LEN_MAX) as u64;
 
+/// What is encoded in the two places of fields that are no more: see `docs/format.md`.
+const RESERVED: u64 = 0;
+
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -39,10 +39,6 @@ pub struct Extent {
     pub filter_len: u64,
     /// Length of the record of its key block; 0 for none.
     pub key_block_len: u64,
-    /// Number of pages of its key directory; 0 for none.
-    pub map_pages: u64,
-    /// Length of the record of the directory's first keys (fences).
-    pub fences_len: u64,
     /// Number of records.
     pub records: u64,
     /// Number of group tombstones: records that only mark older ones as dead.
@@ -68,8 +64,6 @@ impl Extent {
             records_len: 0,
             filter_len: 0,
             key_block_len: 0,
-            map_pages: 0,
-            fences_len: 0,
             records: 0,
             tombstones: 0,
             tags: 0,
@@ -89,18 +83,7 @@ impl Extent {
 
     /// Its length, rounded up to a block.
     pub fn len(&self) -> u64 {
-        let map = self.map_pages * BLOCK as u64 + self.fences_len;
-        self.key_directory_from() + map.next_multiple_of(BLOCK as u64)
-    }
-
-    /// Offset of its key directory from its beginning.
-    pub fn key_directory_from(&self) -> u64 {
         (self.records_len + self.filter_len + self.key_block_len).next_multiple_of(BLOCK as u64)
-    }
-
-    /// Whether it has a key directory, so that its records are found by key.
-    pub fn has_map(&self) -> bool {
-        self.map_pages > 0
     }
 
     /// Whether it has no records, which is not valid.
@@ -121,8 +104,8 @@ impl Extent {
             self.records_len,
             self.filter_len,
             self.key_block_len,
-            self.map_pages,
-            self.fences_len,
+            RESERVED,
+            RESERVED,
             self.records,
             self.tombstones,
             self.tags,
@@ -137,14 +120,16 @@ impl Extent {
 
     /// Reads an extent.
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let (group, place) = (GroupId(cursor.varint()?), Location::decode(cursor)?);
+        let [records_len, filter_len, key_block_len] =
+            [cursor.varint()?, cursor.varint()?, cursor.varint()?];
+        let reserved = [cursor.varint()?, cursor.varint()?];
         let extent = Self {
-            group: GroupId(cursor.varint()?),
-            place: Location::decode(cursor)?,
-            records_len: cursor.varint()?,
-            filter_len: cursor.varint()?,
-            key_block_len: cursor.varint()?,
-            map_pages: cursor.varint()?,
-            fences_len: cursor.varint()?,
+            group,
+            place,
+            records_len,
+            filter_len,
+            key_block_len,
             records: cursor.varint()?,
             tombstones: cursor.varint()?,
             tags: cursor.varint()?,
@@ -153,11 +138,11 @@ impl Extent {
             live: cursor.varint()?,
             last: cursor.bytes()?.into(),
         };
-        // Filter, key block and fences are each read in one piece.
-        let own = [extent.filter_len, extent.key_block_len, extent.fences_len];
+        // Filter and key block are each read in one piece.
+        let own = [extent.filter_len, extent.key_block_len];
         let fits = extent.records_len < LEN_MAX
             && own.into_iter().all(|len| len <= OWN_MAX)
-            && extent.map_pages < LEN_MAX / BLOCK as u64
+            && reserved == [RESERVED; 2]
             && extent.place.offset < LEN_MAX;
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
             && extent.live <= extent.separated

@@ -7,7 +7,6 @@
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::filter::Filter;
-use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,6 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Hole, ObsoleteFiles};
 
 use super::extent::{Extent, Location};
-use super::key_directory::KeyDirectory;
 
 /// A shared extent.
 pub struct ExtentHandle {
@@ -25,12 +23,9 @@ pub struct ExtentHandle {
     records_len: u64,
     filter_len: u64,
     key_block_len: u64,
-    /// Offset of its key directory in the file, the number of pages, and the length of the fences.
-    map: (u64, u64, u64),
     len: u64,
     /// Read at the first use.
     filter: OnceLock<Filter>,
-    fences: OnceLock<KeyDirectory>,
     obsolete: AtomicBool,
     obsolete_files: Arc<ObsoleteFiles>,
 }
@@ -44,14 +39,8 @@ impl ExtentHandle {
             records_len: extent.records_len,
             filter_len: extent.filter_len,
             key_block_len: extent.key_block_len,
-            map: (
-                extent.place.offset + extent.key_directory_from(),
-                extent.map_pages,
-                extent.fences_len,
-            ),
             len: extent.len(),
             filter: OnceLock::new(),
-            fences: OnceLock::new(),
             obsolete: AtomicBool::new(false),
             obsolete_files,
         }
@@ -128,41 +117,6 @@ impl ExtentHandle {
         }
         let offset = self.place.offset + self.records_len;
         self.read_own(RecordKind::Filter, offset, self.filter_len, Filter::decode).map(Some)
-    }
-
-    /// The fences of its key directory, if it has one.
-    pub(super) fn fences(&self) -> Result<Option<&KeyDirectory>> {
-        if self.map.1 == 0 {
-            return Ok(None);
-        }
-        if let Some(fences) = self.fences.get() {
-            return Ok(Some(fences));
-        }
-        let fences = self.read_fences()?;
-        Ok(Some(self.fences.get_or_init(|| fences)))
-    }
-
-    fn read_fences(&self) -> Result<KeyDirectory> {
-        let (offset, pages, len) = self.map;
-        let offset = offset + pages * BLOCK as u64;
-        self.read_own(RecordKind::KeyDirectory, offset, len, |bytes| {
-            KeyDirectory::decode(bytes, pages)
-        })
-    }
-
-    /// Reads and checks a page of its key directory.
-    pub(super) fn read_map_page(&self, number: usize, page: &mut [u8; BLOCK]) -> Result<()> {
-        self.segment.read_page(self.map.0 + (number * BLOCK) as u64, page)
-    }
-
-    /// Reads and checks its key directory, if it has one.
-    pub fn verify_map(&self) -> Result<()> {
-        if self.map.1 == 0 {
-            return Ok(());
-        }
-        let mut page = [0; BLOCK];
-        (0..self.map.1 as usize).try_for_each(|number| self.read_map_page(number, &mut page))?;
-        self.read_fences().map(|_| ())
     }
 
     /// Reads one of the store's own records, of this kind and length.

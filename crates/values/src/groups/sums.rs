@@ -12,15 +12,13 @@ const STUB_MIN: u64 = 256;
 /// from a file: a sum beyond 64 bits must not end the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// The extents, key directories included.
+    /// The extents.
     pub len: u64,
-    /// Their key directories.
-    pub key_directories: u64,
     /// Records that index entries owned when the extents were published.
     pub separated: u64,
     /// Those that entries in tables own now.
     pub live: u64,
-    /// What is beside the records, up to whole blocks, without key directories.
+    /// What is beside the records, up to whole blocks.
     pub padding: u64,
     /// Number of group tombstones.
     pub tombstones: u64,
@@ -38,10 +36,9 @@ impl Sums {
         let mean = extent.separated / values.max(1);
         Self {
             len: extent.len(),
-            key_directories: extent.len() - extent.key_directory_from(),
             separated: extent.separated,
             live: extent.live,
-            padding: extent.key_directory_from().saturating_sub(extent.separated),
+            padding: extent.len().saturating_sub(extent.separated),
             tombstones: extent.tombstones,
             tags: extent.tags,
             hidden_max: extent.tombstones.wrapping_mul(mean.max(STUB_MIN)),
@@ -66,7 +63,6 @@ impl Sums {
     fn with(self, other: Self, change: fn(u64, u64) -> u64) -> Self {
         Self {
             len: change(self.len, other.len),
-            key_directories: change(self.key_directories, other.key_directories),
             separated: change(self.separated, other.separated),
             live: change(self.live, other.live),
             padding: change(self.padding, other.padding),

@@ -4,8 +4,6 @@
 //! is. The live bytes of an extent are exact after any crash (invariant 11): they change in the
 //! edit that publishes or drops the entries. Dead bytes of a removed extent are not counted: if the
 //! entry of a moved record is dropped later, its pointer names an unknown place and is ignored.
-//! With soft pointers it is counted at the place to which the record was moved; only records whose
-//! entries are dropped during the move count as live there until the next collection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,7 +16,7 @@ use super::extent::{Extent, Location};
 use super::sums::Sums;
 #[cfg(test)]
 use crate::layout::LivenessRule;
-use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
+use crate::layout::{GroupLayout, SurvivorRoute};
 use crate::partition::{GroupId, Partition, Token};
 use crate::place_map::PlaceMap;
 
@@ -35,8 +33,6 @@ pub struct Group {
     pub flushed: Sums,
     /// Sums over those that collections wrote.
     pub survivors: Sums,
-    /// Its extents with key directories.
-    mapped: Vec<Location>,
 }
 
 /// All groups and their extents.
@@ -84,7 +80,6 @@ impl GroupTable {
         let groups = GroupLayout {
             partition,
             liveness: LivenessRule::Index,
-            relocation: Relocation::WriteBack,
             survivors: SurvivorRoute::Group,
             hot: false,
         };
@@ -100,12 +95,6 @@ impl GroupTable {
     #[inline]
     pub fn partition(&self) -> Partition {
         self.layout.map(|layout| layout.partition).unwrap_or_default()
-    }
-
-    /// How the index learns the new places of survivors.
-    #[inline]
-    pub fn relocation(&self) -> Relocation {
-        self.layout.map_or(Relocation::WriteBack, |layout| layout.relocation)
     }
 
     /// Whether flushes write a group tombstone for each operation on a key of which a group may
@@ -198,12 +187,6 @@ impl GroupTable {
         self.extents.get(place).is_some()
     }
 
-    /// Whether an extent with a key directory begins at `place`, so that its live bytes may be too
-    /// high.
-    pub fn moves_silently_at(&self, place: Location) -> bool {
-        self.extents.get(place).is_some_and(Extent::has_map)
-    }
-
     /// The extents in one group file, by place.
     pub fn extents_in(&self, file: FileNumber) -> impl Iterator<Item = &Extent> {
         self.extents.in_file(file)
@@ -224,20 +207,9 @@ impl GroupTable {
         self.sums.len
     }
 
-    /// Bytes of all key directories.
-    pub fn key_directory_bytes(&self) -> u64 {
-        self.sums.key_directories
-    }
-
     /// Bytes of records that index entries own.
     pub fn live(&self) -> u64 {
         self.sums.live
-    }
-
-    /// The extents with key directories in the group of a key, youngest first.
-    pub fn mapped(&self, encoded_key: &[u8]) -> impl Iterator<Item = Location> {
-        let group = self.group_of(encoded_key).and_then(|id| self.groups.get(&id));
-        group.into_iter().flat_map(|group| group.mapped.iter().rev().copied())
     }
 
     /// Applies one change. Fails if it contradicts the table, which must not be used any more then.
@@ -319,8 +291,6 @@ impl GroupTable {
         merged.survivors = merged.survivors.plus(upper.survivors);
         merged.extents.extend(upper.extents);
         merged.extents.sort_unstable();
-        merged.mapped.extend(upper.mapped);
-        merged.mapped.sort_unstable();
         merged.collected = merged.collected.min(upper.collected);
         for place in &merged.extents {
             if let Some(extent) = self.extents.get_mut(*place) {
@@ -353,7 +323,6 @@ impl GroupTable {
         }
         let group = Arc::make_mut(group);
         group.extents.push(place);
-        group.mapped.extend(extent.has_map().then_some(place));
         let added = Sums::of(extent);
         let sums = group.sums_with(extent);
         *sums = sums.plus(added);
@@ -386,7 +355,6 @@ impl GroupTable {
             group.extents.retain(|other| *other != place);
             let sums = group.sums_with(&extent);
             *sums = sums.minus(removed);
-            group.mapped.retain(|other| *other != place);
         }
         Ok(())
     }

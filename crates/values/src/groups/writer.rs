@@ -1,9 +1,9 @@
 //! Writes extents of many groups one after another into few files.
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
-//! extent, which ends with the filter of its keys if its group is collected without the index, with
-//! a key block if its records are long, and with a key directory if pointers are soft. A file ends
-//! only at the end of an extent, so an extent lies in one file.
+//! extent, which ends with the filter of its keys if its group is collected without the index, and
+//! with a key block if its records are long. A file ends only at the end of an extent, so an extent
+//! lies in one file.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,6 @@ use cleavedb_storage::segment::{FarRecord, SegmentWriter};
 
 use super::extent::{Extent, Location};
 use super::key_block::ListingBuilder;
-use super::key_directory::MapBuilder;
 use super::table::GroupTable;
 use crate::factory::SegmentFactory;
 use crate::partition::GroupId;
@@ -70,8 +69,6 @@ pub struct ExtentWriter<'a> {
     listing: ListingBuilder,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
-    /// The key directory of the open extent, where extents have one.
-    map: Option<MapBuilder>,
     /// Most bytes of the records of an extent, unless it has only one.
     records_max: u64,
     /// Tree key of the record before, where groups are ranges of keys.
@@ -93,7 +90,6 @@ impl<'a> ExtentWriter<'a> {
             listing: ListingBuilder::new(u64::MAX),
             file: None,
             open: None,
-            map: None,
             records_max: u64::MAX,
             last: Vec::new(),
             written: Written::default(),
@@ -123,15 +119,6 @@ impl<'a> ExtentWriter<'a> {
     #[must_use]
     pub fn key_blocks_from(self, least: u64) -> Self {
         Self { listing: ListingBuilder::new(least), ..self }
-    }
-
-    /// The same with a key directory behind each extent, if `maps`; it addresses up to 4 GiB.
-    #[must_use]
-    pub fn with_key_directories(self, maps: bool) -> Self {
-        match maps {
-            true => Self { map: Some(MapBuilder::default()), records_max: u32::MAX.into(), ..self },
-            false => self,
-        }
     }
 
     /// The same that returns the hashes of the keys in filters, if `keeps`.
@@ -218,10 +205,6 @@ impl<'a> ExtentWriter<'a> {
             RecordKind::Tag => extent.tags += 1,
             _ => extent.tombstones += 1,
         }
-        if let Some(map) = self.map.as_mut().filter(|_| header.kind.is_separated()) {
-            let offset = (pointer.offset - extent.place.offset) as u32;
-            map.add(encoded_key, hash64(encoded_key, 0), header.seq, offset);
-        }
         if self.filters {
             let unexposed = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
             hashes.extend((!unexposed).then(|| hash64(encoded_key, 0)));
@@ -267,9 +250,6 @@ impl<'a> ExtentWriter<'a> {
             let header = Header::new(RecordKind::KeyBlock, KeyspaceId(0), 0, &[], &listing);
             extent.key_block_len = u64::from(file.append(&header, &[], &listing)?.len);
         }
-        if let Some(map) = &mut self.map {
-            write_map(map, file, &mut extent)?;
-        }
         if self.last.len() <= LAST_MAX {
             extent.last = self.last.as_slice().into();
         }
@@ -294,20 +274,6 @@ impl<'a> ExtentWriter<'a> {
     }
 }
 
-/// Ends `extent` with its key directory, if it has values.
-fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent) -> Result<()> {
-    let (mut pages, fences) = map.finish();
-    if pages.is_empty() {
-        return Ok(());
-    }
-    file.align()?;
-    pages.iter_mut().try_for_each(|page| file.append_page(page))?;
-    let header = Header::new(RecordKind::KeyDirectory, KeyspaceId(0), 0, &[], &fences);
-    extent.map_pages = pages.len() as u64;
-    extent.fences_len = u64::from(file.append(&header, &[], &fences)?.len);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -328,21 +294,19 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_ends_where_its_map_cannot_tell_places_any_more() {
-        let extents = |maps| {
+    fn a_hot_segment_ends_before_it_is_too_long() {
+        let records_of = |len| {
             let files = OneFile(Sim::new());
-            let mut writer = ExtentWriter::new(&files, 7, 1 << 30).with_key_directories(maps);
-            writer.records_max = if maps { 2500 } else { u64::MAX };
+            let mut writer = ExtentWriter::new(&files, 7, 1 << 30).of_hot_store(len);
             for seq in 1..=5 {
                 let (key, value) = ([b'k', seq as u8], [1; 1000]);
                 let header = Header::new(RecordKind::Separated, KeyspaceId(0), seq, &key, &value);
-                writer.append(GroupId(1), &header, &key, &value).unwrap();
+                writer.append(GroupId::HOT, &header, &key, &value).unwrap();
             }
-            writer.finish().unwrap().extents
+            let extents = writer.finish().unwrap().extents;
+            assert!(extents.iter().all(|extent| extent.records_len <= len));
+            extents.iter().map(|extent| extent.records).collect::<Vec<_>>()
         };
-        let mapped = extents(true);
-        assert_eq!(mapped.iter().map(|extent| extent.records).collect::<Vec<_>>(), [2, 2, 1]);
-        assert!(mapped.iter().all(|extent| extent.map_pages == 1 && extent.records_len <= 2500));
-        assert_eq!(extents(false).len(), 1);
+        assert_eq!((records_of(2500), records_of(1 << 30)), (vec![2, 2, 1], vec![5]));
     }
 }

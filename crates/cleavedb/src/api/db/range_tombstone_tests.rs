@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cleavedb_base::{EncodedKey, FileNumber, KeyspaceId, SeqNo};
 use cleavedb_index::{EntryIter, MergeIter, RangeTombstone, ReadMode};
 use cleavedb_storage_sim::Sim;
-use cleavedb_values::{GroupId, GroupLayout, LivenessRule, Relocation, SurvivorRoute};
+use cleavedb_values::{GroupId, GroupLayout, LivenessRule, SurvivorRoute};
 
 use super::Db;
 use crate::engine::Engine;
@@ -73,9 +73,6 @@ fn changed(preset: Preset, change: impl FnMut(&mut GroupLayout)) -> Options {
 /// Every design once.
 fn designs() -> Vec<Options> {
     let mut all: Vec<Options> = Preset::ALL.into_iter().map(small).collect();
-    for preset in [Preset::HashKv, Preset::KtStore] {
-        all.push(changed(preset, |layout| layout.relocation = Relocation::Soft));
-    }
     all.push(changed(Preset::HashKv, |layout| layout.survivors = SurvivorRoute::Tagged));
     let mut by_index = changed(Preset::HashKv, |layout| layout.liveness = LivenessRule::Index);
     by_index.groups.log_segment_bytes = Options::preset(Preset::HashKv).groups.log_segment_bytes;

@@ -88,7 +88,7 @@ pub(crate) struct Compact<'e> {
 
 impl<'e> Job<'e> for Compact<'e> {
     type Request = Request<'e>;
-    type Output = (CompactionJob, DroppedPointers<'e>);
+    type Output = (CompactionJob, DroppedPointers);
     /// The tables that were written.
     type Done = Vec<FileNumber>;
 
@@ -153,8 +153,7 @@ impl<'e> Job<'e> for Compact<'e> {
         if in_memory {
             job = job.of_inputs_in_memory();
         }
-        let mut dropped_pointers =
-            DroppedPointers::new(engine, self.groups.clone(), self.filter.take());
+        let mut dropped_pointers = DroppedPointers::new(self.groups.clone(), self.filter.take());
         let tables = NewTables::new(engine, in_memory);
         let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
         let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);
@@ -197,7 +196,6 @@ impl<'e> Job<'e> for Compact<'e> {
         super::open_ahead(engine, &version, &edit.index);
         let counters = &engine.counters;
         if moves { &counters.compaction_moves } else { &counters.compactions }.add(1);
-        counters.pointers_refreshed.add(dropped_pointers.refreshed());
         if !moves {
             counters.compaction_read.add(stats.input_bytes);
             counters.compaction_written.add(stats.output_bytes);

@@ -157,7 +157,6 @@ impl Liveness for MergeJoinLiveness<'_> {
             if entry.seq <= self.read_view.points.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
-                let content = self.read_view.content(content, entry.seq, records);
                 out.push(Visible { seq: entry.seq, content, in_table: true, filtered: false });
             }
             index.next()?;
@@ -206,7 +205,6 @@ impl ReadView {
         let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.points.read_point)?;
         for found in found {
             let content = Content::of(found.kind, &found.value)?;
-            let content = self.content(content, found.seq, records);
             out.push(Visible { seq: found.seq, content, in_table: true, filtered: false });
         }
         self.retain_seen(key, out);
@@ -266,19 +264,6 @@ impl ReadView {
             newest.filtered = true;
         }
         Ok(())
-    }
-
-    /// The content of an entry. If a collection has moved the record of a soft pointer, the pointer
-    /// is replaced by the place where the record was found now: an operation has only one record.
-    fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
-        match content {
-            Content::Pointer(pointer, expiry) if !self.state.segments.is_there(pointer) => {
-                let of_it = |r: &&ScannedRecord<'_>| r.seq == seq && r.kind.is_separated();
-                let found = records.iter().find(of_it);
-                Content::Pointer(found.map_or(pointer, |record| record.pointer), expiry)
-            }
-            content => content,
-        }
     }
 
     fn ask_memtables(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {

@@ -9,17 +9,15 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use cleavedb_base::Error;
-use cleavedb_base::codec::Cursor;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{FileIdentity, Header, RecordKind};
 use cleavedb_storage::log::salvage::{Met, salvage};
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{File, Name, ObsoleteFiles};
-use cleavedb_values::groups::key_directory::{KeyDirectory, entries};
 use cleavedb_values::groups::{Extent, key_block};
 
-use super::line::{Facts, Out, user_key};
+use super::line::{Facts, Out};
 use super::{records, words};
 
 /// Dumps the group file `name`. `extents` are those that the manifest names in it, in order; none
@@ -128,7 +126,6 @@ impl Walk<'_, '_> {
             RecordKind::FileHeader => records::file_header(value, self.out).map_continue(|_| ()),
             RecordKind::Filter => self.filter(offset, value),
             RecordKind::KeyBlock => self.key_block(offset, value),
-            RecordKind::KeyDirectory => self.map(offset, value),
             kind => {
                 let mut facts = Facts::new();
                 if self.is_known && self.extent.is_none() {
@@ -143,10 +140,7 @@ impl Walk<'_, '_> {
     }
 
     fn rubbish(&mut self, offset: u64, len: u64) -> ControlFlow<()> {
-        let is_map = |extent: &Extent| offset >= extent.place.offset + extent.key_directory_from();
         match &self.extent {
-            // A key directory's pages come before its first keys, and are shown together with them.
-            Some(extent) if is_map(extent) => ControlFlow::Continue(()),
             Some(_) => self.out.damage_at(offset, "bytes belong to no record"),
             None if self.is_known && offset >= BLOCK as u64 => {
                 let why = "no extent has them: their space was given back";
@@ -155,7 +149,7 @@ impl Walk<'_, '_> {
             }
             None if self.is_known => self.out.damage_at(offset, "bytes belong to no record"),
             None => {
-                let why = "the pages of a key directory, or damage: no manifest says which";
+                let why = "padding or damage: no manifest says which";
                 let facts = vec![("length", len.into()), ("why", why.into())];
                 self.out.line(offset, "no record", facts)
             }
@@ -186,37 +180,5 @@ impl Walk<'_, '_> {
         }
         facts.push(("records", count.into()));
         self.out.line(offset, "key block", facts)
-    }
-
-    /// Shows a key directory. The first keys of its pages are at `offset`, behind the pages.
-    fn map(&mut self, offset: u64, value: &[u8]) -> ControlFlow<()> {
-        let pages = Cursor::new(value, "a key directory").varint();
-        let fences = pages.and_then(|pages| Ok((pages, KeyDirectory::decode(value, pages)?)));
-        let begin = |pages: u64| offset.checked_sub(pages.checked_mul(BLOCK as u64)?);
-        let (pages, fences) = match fences {
-            Ok(fences) => fences,
-            Err(error) => return self.out.damage(error.with("offset", offset)),
-        };
-        let Some(begin) = begin(pages) else {
-            return self.out.damage_at(offset, "a map has more pages than there is room for");
-        };
-        let facts = vec![("pages", pages.into()), ("pages_at", begin.into())];
-        self.out.line(offset, "key directory", facts)?;
-        let mut page = [0; BLOCK];
-        for (at, fence) in (begin..).step_by(BLOCK).zip(fences.iter()) {
-            if let Err(error) = self.segment.read_page(at, &mut page) {
-                self.out.damage(error)?;
-                continue;
-            }
-            let count = entries(&page).count() as u64;
-            let facts = vec![("entries", count.into()), ("fence", user_key(fence))];
-            self.out.line(at, "key directory page", facts)?;
-            for (hash, record) in entries(&page) {
-                let hash = format!("{hash:016x}");
-                let facts = vec![("hash", hash.into()), ("at_in_extent", u64::from(record).into())];
-                self.out.line(at, "key directory entry", facts)?;
-            }
-        }
-        ControlFlow::Continue(())
     }
 }

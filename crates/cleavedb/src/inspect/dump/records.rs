@@ -28,7 +28,6 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::FileHeader => "file header",
         RecordKind::Edit => "edit",
         RecordKind::Filter => "filter",
-        RecordKind::KeyDirectory => "key directory",
         RecordKind::KeyBlock => "key block",
         RecordKind::BlobPiece => "piece",
         RecordKind::BlobEnd => "end of blob",

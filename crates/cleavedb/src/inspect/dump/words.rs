@@ -172,8 +172,6 @@ pub(super) fn extent(extent: &Extent) -> Facts<'_> {
         ("records_len", extent.records_len.into()),
         ("filter_len", extent.filter_len.into()),
         ("key_block_len", extent.key_block_len.into()),
-        ("map_pages", extent.map_pages.into()),
-        ("fences_len", extent.fences_len.into()),
         ("separated", extent.separated.into()),
         ("live", extent.live.into()),
         ("written_by", writer.into()),

@@ -195,7 +195,7 @@ impl Cursor {
         self.ahead.ask();
         let mut at = at;
         if matches!(self.row[at].value, EntryValue::Pointer(_) | EntryValue::Hot) {
-            self.locate(at)?;
+            self.locate(at);
             if self.row[at].wanted().is_some() {
                 at = self.read_ahead(at);
             }
@@ -221,18 +221,14 @@ impl Cursor {
     }
 
     /// Finds out where the value of the entry `at` lies now.
-    fn locate(&mut self, at: usize) -> Result<()> {
+    fn locate(&mut self, at: usize) {
         let entry = &mut self.row[at];
         match entry.value {
             EntryValue::Pointer(pointer) => {
                 let (key, seq) = (&*entry.encoded_key, entry.seq);
                 entry.value = match self.moment.cached(key, seq) {
                     Some(value) => EntryValue::Known(value),
-                    None => {
-                        let directories = &mut self.directories;
-                        let place = self.moment.state.resolve(pointer, key, seq, directories)?;
-                        EntryValue::Place(place, None)
-                    }
+                    None => EntryValue::Place(pointer, None),
                 };
             }
             EntryValue::Hot => {
@@ -240,7 +236,6 @@ impl Cursor {
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// Requests the value of the entry `at` together with those ahead of it, which the device then
@@ -269,9 +264,10 @@ impl Cursor {
                 Direction::Forward => at + count,
                 Direction::Backward => at - count,
             };
-            if self.is_stopped(heading, &self.row[next].encoded_key) || self.locate(next).is_err() {
+            if self.is_stopped(heading, &self.row[next].encoded_key) {
                 break;
             }
+            self.locate(next);
             bytes += self.row[next].len();
             count += 1;
         }

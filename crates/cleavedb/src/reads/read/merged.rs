@@ -7,7 +7,6 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 use cleavedb_hot::HotStore;
-use cleavedb_values::groups::KeyDirectoryReader;
 
 use super::{Answer, Heats, Hot, cached, check_changes, find_hot, is_deleted};
 use crate::engine::Engine;
@@ -72,11 +71,7 @@ fn make(
                     {
                         return Ok(None);
                     }
-                    None => {
-                        let mut maps = KeyDirectoryReader::default();
-                        let pointer = state.resolve(pointer, encoded_key, seq, &mut maps)?;
-                        state.segments.read(pointer, encoded_key, seq)?
-                    }
+                    None => state.segments.read(pointer, encoded_key, seq)?,
                 };
                 (Some(value), expiry)
             }

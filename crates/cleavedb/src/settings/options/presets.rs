@@ -1,9 +1,7 @@
 //! Presets: the designs of the papers, a row each.
 
 use cleavedb_index::compaction::Level0;
-use cleavedb_values::{
-    GroupLayout, LivenessRule, Partition, Relocation, SurvivorRoute, ValueLayout,
-};
+use cleavedb_values::{GroupLayout, LivenessRule, Partition, SurvivorRoute, ValueLayout};
 
 use super::MinSeparated;
 
@@ -54,7 +52,6 @@ const OF_POINTERS: LevelBytes = (64 << 20, 256 << 20);
 const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Hash,
     liveness: LivenessRule::Records,
-    relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
     hot: false,
 });
@@ -63,7 +60,6 @@ const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
 const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Range,
     liveness: LivenessRule::Index,
-    relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
     hot: false,
 });
@@ -72,7 +68,6 @@ const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
 const HOAKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Range,
     liveness: LivenessRule::Index,
-    relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
     hot: true,
 });

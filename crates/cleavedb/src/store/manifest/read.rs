@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Record, RecordKind};
-use cleavedb_base::{Error, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::TableStore;
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
@@ -62,12 +62,14 @@ impl Stored {
 
     /// Reads the edits. Each is stored twice; one valid copy is enough.
     fn read_edits(&mut self, bytes: &[u8], identity: FileIdentity) -> Result<()> {
-        // The first edit of an earlier build has fields with another meaning.
         let name = self.name;
-        let failed = |e, is_first| if is_first { no_layout(name) } else { e };
         loop {
             let read = read_copies(bytes, identity, &mut self.len);
-            let read = read.map_err(|e| failed(e, self.edits.is_empty()))?;
+            let read = read.map_err(|e| match e.kind() {
+                // The first edit of an earlier build has fields with another meaning.
+                ErrorKind::Corruption if self.edits.is_empty() => no_layout(name),
+                _ => e,
+            })?;
             let Some((edit, whole)) = read else { break };
             self.edits.push(edit);
             self.healed += u64::from(!whole);

@@ -11,7 +11,7 @@
 //! entry shows that no older one follows.
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EntryKind, EntryRoom, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Result, SeqNo};
 
 use super::ValueGcObserver;
 use super::output::Output;
@@ -45,7 +45,6 @@ pub(super) struct KeyFilter<'a, S> {
     rule: &'a dyn OperandRule,
     held: Held,
     duplicates: u64,
-    room: EntryRoom,
 }
 
 impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
@@ -64,7 +63,6 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             tombstones: Vec::new(),
             held: Held::default(),
             duplicates: 0,
-            room: [0; ValuePointer::ENCODED_LEN_MAX],
         }
     }
 
@@ -165,11 +163,6 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
         }
         if !self.tombstones.is_empty() {
             self.write_tombstones(entry.key, output)?;
-        }
-        if entry.kind.is_pointer()
-            && let Some(value) = self.keeper.refreshed(&entry, &mut self.room)?
-        {
-            return output.add(Entry { value, ..entry });
         }
         output.add(entry)
     }

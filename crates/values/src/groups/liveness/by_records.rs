@@ -58,7 +58,7 @@ mod tests {
         let empty = Extent::empty(GroupId(1), place);
         let tombstone =
             Extent { records: 1, tombstones: 1, records_len: 40, filter_len: 30, ..empty };
-        assert_eq!(tombstone.key_directory_from(), 4096);
+        assert_eq!(tombstone.len(), 4096);
         assert!(of_flushed(&Sums::of(&tombstone), 0.0) >= tombstone.len());
         let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..tombstone };
         let counted = of_flushed(&Sums::of(&value), 1.0);

@@ -7,8 +7,8 @@
 //! versions that killed them are durable (invariant 7): where the log is the store, `run` syncs it
 //! through S; elsewhere S is durable already. `install` publishes everything by one edit: the run
 //! of new pointers enters level 0 at e, above all runs that were read and below all later flushes,
-//! however long the collection took; where pointers are soft, there is no such run. Writers and
-//! flushes go on meanwhile: an extent that a flush adds is left to the next collection.
+//! however long the collection took. Writers and flushes go on meanwhile: an extent that a flush
+//! adds is left to the next collection.
 
 mod plan;
 mod run;

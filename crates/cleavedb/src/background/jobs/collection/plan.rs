@@ -88,7 +88,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         .job_filter()
         .filter(|_| points.snapshots.is_empty())
         .filter(|_| table.has_all_entries());
-    jobs.constraints.pinned_above = Some(pinned_above(&target, live));
+    jobs.constraints.pinned_above = Some(pinned_above(live));
     jobs.collections_begun += 1;
     jobs.collection_applies = Some(points.tombstones_applied());
     if let Target::File(victim, _) = target {
@@ -153,12 +153,9 @@ fn read_point(engine: &Engine) -> SeqNo {
     }
 }
 
-/// The epoch above which runs stay in level 0 while `target` is collected, so that the run of new
-/// pointers can enter below them. Where pointers are soft there is no such run, and no limit.
-fn pinned_above(target: &Target, live: &LiveFiles) -> u64 {
-    if matches!(target, Target::Groups(_)) && !live.groups.relocation().writes_run() {
-        return u64::MAX;
-    }
+/// The epoch above which runs stay in level 0 during a collection, so that the run of new pointers
+/// can enter below them.
+fn pinned_above(live: &LiveFiles) -> u64 {
     // The planted bug: a run of the next epoch may then sink below the run of new pointers.
     live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32)
 }

@@ -31,8 +31,6 @@ pub mod store;
 mod keyspaces;
 mod watch;
 mod space;
-mod hot;
-mod vitals;
 mod formats;
 mod shell_input;
 mod loader;

@@ -2,19 +2,92 @@
 //! extended version). 40 GiB of pairs there, 2 GiB here; segments are scaled by four, and a pair's
 //! size counts 24 bytes of key and none of metadata.
 
-use crate::experiments::{Experiment, Metric};
+use crate::experiments::{Experiment, Metric, Sweep};
+
+/// Space beyond the live data, in most experiments.
+const RESERVE_20: &[(&str, &str)] = &[("reserved-space", "20%")];
+const RESERVE_30: &[(&str, &str)] = &[("reserved-space", "30%")];
+const RESERVE_50: &[(&str, &str)] = &[("reserved-space", "50%")];
+
+/// The third phase of updates, which most experiments vary.
+pub const UPDATES: Experiment = Experiment {
+    paper: "hashkv",
+    scale: "hashkv",
+    settings: RESERVE_30,
+    workloads: &["hashkv"],
+    shows: &["hashkv-p3"],
+    metrics: &[Metric::Settled, Metric::BytesWritten],
+    ..Experiment::BASE
+};
+
+/// Sizes of pairs, and how many of each make a scan of 1 MiB.
+const PAIRS: Sweep = ("--value-size", &["232", "1000", "4072", "16360", "65512"]);
+const PAIRS_OF_A_SCAN: Sweep = ("--scan-length", &["4096", "1024", "256", "64", "16"]);
+
+/// Thresholds of separation, for values of Zipfian sizes.
+const THRESHOLDS: Experiment = Experiment {
+    vary: Some(("threshold", &["8", "64", "128", "256", "512", "1024", "4096"])),
+    scale: "standard",
+    settings: &[
+        ("--data", "2GiB"),
+        ("--value-sizes", "zipfian:16:8168"),
+        ("reserved-space", "30%"),
+    ],
+    ..UPDATES
+};
+
+/// Experiment 5.
+const SCANS: Experiment = Experiment {
+    vary: Some(PAIRS),
+    coupled: Some(PAIRS_OF_A_SCAN),
+    scale: "standard",
+    shows: &["scan-100"],
+    metrics: &[Metric::Bandwidth],
+    ..UPDATES
+};
 
 /// Experiment 6, Zipfian constant 0.99. Space is what there is, the cold log included.
 const TAGGING: Experiment = Experiment {
-    paper: "hashkv",
     rows: &["Experiment 6, Figure 11"],
     vary: Some(("tagging", &["off", "on"])),
-    scale: "hashkv",
-    workloads: &["hashkv"],
-    shows: &["hashkv-p3"],
     metrics: &[Metric::Settled, Metric::BytesWritten, Metric::SpaceEnd],
     paper_says: "at 20% throughput +121.3%, bytes -42.5%",
-    ..Experiment::BASE
+    ..UPDATES
+};
+
+/// Experiment 7: everything separated, and what is large, for each of three ratios.
+const SELECTIVE: Experiment = Experiment {
+    rows: &["Experiment 7, Figure 12"],
+    vary: Some(("threshold", &["8", "192", "8", "192", "8", "192"])),
+    scale: "standard",
+    settings: &[("--data", "2GiB"), ("reserved-space", "20%")],
+    ..UPDATES
+};
+
+/// Experiment 9.
+const POLICIES: Experiment = Experiment {
+    rows: &["Experiment 9, Figure 14"],
+    vary: Some(("victim-policy", &["greedy", "cost-benefit", "greedy-random", "random"])),
+    paper_says: "cost-benefit as greedy; greedy above random by 61.3 to 62.2%, above \
+                greedy-random by 31.5 to 32.1%",
+    ..UPDATES
+};
+
+/// Experiment 15.
+const SEGMENTS: Experiment = Experiment {
+    rows: &["Experiment 15, Figures 20a, 20d"],
+    vary: Some(("segment", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
+    ..UPDATES
+};
+const LOG_SEGMENTS: Experiment = Experiment {
+    rows: &["Experiment 15, Figures 20b, 20e"],
+    vary: Some(("log-segment", &["64KiB", "128KiB", "256KiB", "512KiB", "1MiB"])),
+    ..UPDATES
+};
+const CACHES: Experiment = Experiment {
+    rows: &["Experiment 15, Figures 20c, 20f"],
+    vary: Some(("memtable", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
+    ..UPDATES
 };
 
 /// Sizes of values, each with and without separation.
@@ -42,41 +115,35 @@ const AGED_YCSB: &[&str] = AGED.split_at(AGED.len() - 1).0;
 /// How many of its workloads only age the store.
 const AGING: usize = 3;
 
-/// Everything separated, and what is large, for each of three ratios.
-const OFF_AND_ON: &[&str] = &["8", "192", "8", "192", "8", "192"];
-
 /// The experiments of the paper, in its order.
 pub const HASHKV: &[Experiment] = &[
     Experiment {
         name: "hashkv-motivation",
-        paper: "hashkv",
         rows: &["Figure 2 (2.2)"],
         about: "bytes written by load and by updates",
-        scale: "hashkv",
-        settings: &[("reserved-space", "30%")],
         workloads: &["hashkv-p0", "hashkv-p1"],
+        shows: &[],
         metrics: &[Metric::WriteAmplification],
         paper_says: "vLog 1.6 in the load, 19.7 in the update; LevelDB 19.1, RocksDB 7.9 in the \
                     update",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-threshold-search",
-        paper: "hashkv",
         rows: &["Figure 5 (3.5)"],
         about: "updates by size, with and without separation",
         vary: Some(("--value-size", &SIZES_TWICE)),
         coupled: Some(("threshold", &WITH_AND_WITHOUT)),
         settings: &[("--data", "512MiB")],
+        scale: "standard",
         workloads: &["load", "update-zipfian"],
         shows: &["update-zipfian"],
         metrics: &[Metric::Settled],
         paper_says: "separation gains from a size between 128 B and 192 B on",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-1",
-        paper: "hashkv",
         rows: &[
             "Experiment 1, Figure 6a",
             "Experiment 1, Figures 6b, 6c",
@@ -84,9 +151,7 @@ pub const HASHKV: &[Experiment] = &[
             "Experiment 1, Figure 6e",
         ],
         about: "load and three phases of updates: speed, bytes, size, processor",
-        scale: "hashkv",
-        settings: &[("reserved-space", "30%")],
-        workloads: &["hashkv"],
+        shows: &[],
         metrics: &[
             Metric::Settled,
             Metric::BytesWritten,
@@ -96,20 +161,16 @@ pub const HASHKV: &[Experiment] = &[
         paper_says: "load 17.1x LevelDB, 3.0x RocksDB, 7.9% below vLog; updates 6.3 to 7.9x, 1.3 \
                     to 1.4x, 3.7 to 4.6x. Written: 71.5, 66.7, 49.6% less. Growth P0 to P3: \
                     42.1, 38.9, 28.9, HashKV 27.0%",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-2",
-        paper: "hashkv",
         rows: &["Experiment 2, Figure 7, Table 1"],
         about: "reserved space",
         vary: Some((
             "reserved-space",
             &["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%"],
         )),
-        scale: "hashkv",
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
         metrics: &[
             Metric::Settled,
             Metric::BytesWritten,
@@ -124,7 +185,7 @@ pub const HASHKV: &[Experiment] = &[
                     80% of vLog's time and none of HashKV's. Mean latency of vLog and \
                     HashKV in us at 10%: 160.70, 36.21; 30%: 57.57, 13.07; 50%: 40.60, 10.25; \
                     70%: 32.86, 8.14; 90%: 24.46, 7.72",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-3",
@@ -137,46 +198,33 @@ pub const HASHKV: &[Experiment] = &[
     },
     Experiment {
         name: "hashkv-4",
-        paper: "hashkv",
         rows: &["Experiment 4, Figure 9"],
         about: "size of pairs, updates",
-        vary: Some(("--value-size", &["232", "1000", "4072", "16360", "65512"])),
+        vary: Some(PAIRS),
         settings: &[("--data", "2GiB"), ("reserved-space", "30%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        scale: "standard",
         paper_says: "at 4 KiB 15.5x LevelDB, 2.8x RocksDB; 2.2 to 5.1x vLog from 256 B to 4 KiB, \
                     at 64 KiB 10.7% below vLog; at 256 B both below RocksDB",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-5-loaded",
-        paper: "hashkv",
         rows: &["Experiment 5, Figure 10a"],
         about: "scans of 1 MiB after the load, Zipfian starts there, uniform here",
-        vary: Some(("--value-size", &["232", "1000", "4072", "16360", "65512"])),
-        coupled: Some(("--scan-length", &["4096", "1024", "256", "64", "16"])),
         settings: &[("--data", "2GiB")],
         workloads: &["hashkv-p0", "scan-100"],
-        shows: &["scan-100"],
-        metrics: &[Metric::Bandwidth],
         paper_says: "as vLog; 70.0% and 36.3% below LevelDB at 256 B and 1 KiB, 94.2% above it \
                     at 4 KiB",
-        ..Experiment::BASE
+        ..SCANS
     },
     Experiment {
         name: "hashkv-5-aged",
-        paper: "hashkv",
         rows: &["Experiment 5, Figure 10b"],
         about: "the same scans after the updates",
-        vary: Some(("--value-size", &["232", "1000", "4072", "16360", "65512"])),
-        coupled: Some(("--scan-length", &["4096", "1024", "256", "64", "16"])),
         settings: &[("--data", "2GiB"), ("reserved-space", "30%")],
         workloads: &["hashkv", "scan-100"],
-        shows: &["scan-100"],
-        metrics: &[Metric::Bandwidth],
         paper_says: "all stores alike at all sizes, after a manual compaction",
-        ..Experiment::BASE
+        ..SCANS
     },
     Experiment {
         name: "hashkv-6-zipf-0.9",
@@ -188,13 +236,12 @@ pub const HASHKV: &[Experiment] = &[
     Experiment {
         name: "hashkv-6-zipf-0.99",
         about: "tagging off and on, Zipfian constant 0.99",
-        settings: &[("reserved-space", "20%")],
+        settings: RESERVE_20,
         ..TAGGING
     },
     Experiment {
         name: "hashkv-6-reserve-30",
         about: "tagging off and on, reserved space 30%",
-        settings: &[("reserved-space", "30%")],
         ..TAGGING
     },
     Experiment {
@@ -211,10 +258,7 @@ pub const HASHKV: &[Experiment] = &[
     },
     Experiment {
         name: "hashkv-7-1k",
-        paper: "hashkv",
-        rows: &["Experiment 7, Figure 12"],
         about: "selective separation off and on, pairs of 40 B and 1 KiB as 1:2, 1:1, 2:1",
-        vary: Some(("threshold", OFF_AND_ON)),
         coupled: Some((
             "--value-sizes",
             &[
@@ -226,19 +270,12 @@ pub const HASHKV: &[Experiment] = &[
                 "two:16:1000:67",
             ],
         )),
-        settings: &[("--data", "2GiB"), ("reserved-space", "20%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
         paper_says: "throughput +23.2 to +118.0%, bytes -14.1 to -39.6% over the three ratios",
-        ..Experiment::BASE
+        ..SELECTIVE
     },
     Experiment {
         name: "hashkv-7-4k",
-        paper: "hashkv",
-        rows: &["Experiment 7, Figure 12"],
         about: "the same with pairs of 40 B and 4 KiB",
-        vary: Some(("threshold", OFF_AND_ON)),
         coupled: Some((
             "--value-sizes",
             &[
@@ -250,60 +287,29 @@ pub const HASHKV: &[Experiment] = &[
                 "two:16:4072:67",
             ],
         )),
-        settings: &[("--data", "2GiB"), ("reserved-space", "20%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
         paper_says: "throughput +19.2 to +52.1%, bytes -4.1 to -10.7% over the three ratios",
-        ..Experiment::BASE
+        ..SELECTIVE
     },
     Experiment {
         name: "hashkv-8",
-        paper: "hashkv",
         rows: &["Experiment 8, Figure 13"],
         about: "threshold of separation, Zipfian sizes of 40 B to 8 KiB",
-        vary: Some(("threshold", &["8", "64", "128", "256", "512", "1024", "4096"])),
-        settings: &[
-            ("--data", "2GiB"),
-            ("--value-sizes", "zipfian:16:8168"),
-            ("reserved-space", "30%"),
-        ],
-        workloads: &["hashkv"],
         shows: &["hashkv-p0", "hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
         paper_says: "best between 128 B and 256 B, at least 40% above threshold 0; bytes -16.9 \
                     to -18.4% between 128 B and 512 B",
-        ..Experiment::BASE
+        ..THRESHOLDS
     },
     Experiment {
         name: "hashkv-9-zipf-0.9",
-        paper: "hashkv",
-        rows: &["Experiment 9, Figure 14"],
         about: "victim policy, Zipfian constant 0.9",
-        vary: Some(("victim-policy", &["greedy", "cost-benefit", "greedy-random", "random"])),
-        scale: "hashkv",
         settings: &[("--zipfian", "0.9"), ("reserved-space", "30%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
-        paper_says: "cost-benefit as greedy; greedy above random by 61.3 to 62.2%, above \
-                    greedy-random by 31.5 to 32.1%",
-        ..Experiment::BASE
+        ..POLICIES
     },
     Experiment {
         name: "hashkv-9-zipf-0.99",
-        paper: "hashkv",
-        rows: &["Experiment 9, Figure 14"],
         about: "victim policy, Zipfian constant 0.99",
-        vary: Some(("victim-policy", &["greedy", "cost-benefit", "greedy-random", "random"])),
-        scale: "hashkv",
         settings: &[("--zipfian", "0.99"), ("reserved-space", "30%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
-        paper_says: "cost-benefit as greedy; greedy above random by 61.3 to 62.2%, above \
-                    greedy-random by 31.5 to 32.1%",
-        ..Experiment::BASE
+        ..POLICIES
     },
     Experiment {
         name: "hashkv-10",
@@ -319,50 +325,37 @@ pub const HASHKV: &[Experiment] = &[
     },
     Experiment {
         name: "hashkv-11",
-        paper: "hashkv",
         rows: &["Table 3 (4.5)", "Experiment 11, Figure 15"],
         about: "YCSB A, B, C, D, F on an aged store: speed, 95th percentile of reads",
-        scale: "hashkv",
-        settings: &[("reserved-space", "30%")],
         workloads: AGED_YCSB,
         shows: AGED_YCSB.split_at(AGING).1,
         metrics: &[Metric::Settled, Metric::ReadP95],
         paper_says: "A and F: 2.8 to 2.9x LevelDB, 1.1 to 1.4x vLog, 12.5 to 13.9% below \
                     RocksDB; B, C, D: 2.3 to 4.8x LevelDB, as vLog and RocksDB",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-12",
-        paper: "hashkv",
         rows: &["Experiment 12, Figure 16"],
         about: "threshold of separation under YCSB, Zipfian sizes",
-        vary: Some(("threshold", &["8", "64", "128", "256", "512", "1024", "4096"])),
-        settings: &[
-            ("--data", "2GiB"),
-            ("--value-sizes", "zipfian:16:8168"),
-            ("reserved-space", "30%"),
-        ],
         workloads: &["hashkv-p0", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"],
         shows: &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"],
         metrics: &[Metric::Settled, Metric::ReadP95],
         paper_says: "best between 128 B and 256 B: +26.5 to +48.3% over threshold 0, and the \
                     lowest read latency",
-        ..Experiment::BASE
+        ..THRESHOLDS
     },
     Experiment {
         name: "hashkv-13",
-        paper: "hashkv",
         rows: &["Experiment 13, Figure 17", "Experiment 13, Figure 18"],
         about: "HashKV over other stores, YCSB and scans: name them by --engines \
                 rocksdb,hashkv-rocksdb,leveldb,hashkv-leveldb",
-        scale: "hashkv",
-        settings: &[("reserved-space", "30%")],
         workloads: AGED,
         shows: AGED.split_at(AGING).1,
         metrics: &[Metric::Settled, Metric::ReadP95],
         paper_says: "A and F: HashKV 1.2x RocksDB, 4.6 to 5.0x HyperLevelDB, 2.2 to 2.4x \
                     PebblesDB, each alone; B, C, D: 1.1 to 1.3x, 3.9 to 5.6x, 2.0 to 2.6x",
-        ..Experiment::BASE
+        ..UPDATES
     },
     Experiment {
         name: "hashkv-14",
@@ -375,86 +368,44 @@ pub const HASHKV: &[Experiment] = &[
     },
     Experiment {
         name: "hashkv-15-segment-20",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20a, 20d"],
         about: "main segment (16 to 256 MiB there), reserved space 20%",
-        vary: Some(("segment", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "20%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_20,
         paper_says: "throughput +52.5% from the smallest to the largest",
-        ..Experiment::BASE
+        ..SEGMENTS
     },
     Experiment {
         name: "hashkv-15-log-segment-20",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20b, 20e"],
         about: "log segment (256 KiB to 4 MiB there), reserved space 20%",
-        vary: Some(("log-segment", &["64KiB", "128KiB", "256KiB", "512KiB", "1MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "20%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_20,
         paper_says: "throughput -16.1%, bytes +10.4% from the smallest to the largest",
-        ..Experiment::BASE
+        ..LOG_SEGMENTS
     },
     Experiment {
         name: "hashkv-15-cache-20",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20c, 20f"],
         about: "write cache (4 to 64 MiB there; here the memtable), reserved space 20%",
-        vary: Some(("memtable", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "20%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_20,
         paper_says: "throughput +29.1%, bytes -16.3% from the smallest to the largest",
-        ..Experiment::BASE
+        ..CACHES
     },
     Experiment {
         name: "hashkv-15-segment-50",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20a, 20d"],
         about: "main segment (16 to 256 MiB there), reserved space 50%",
-        vary: Some(("segment", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "50%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_50,
         paper_says: "throughput +28.3% from the smallest to the largest",
-        ..Experiment::BASE
+        ..SEGMENTS
     },
     Experiment {
         name: "hashkv-15-log-segment-50",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20b, 20e"],
         about: "log segment (256 KiB to 4 MiB there), reserved space 50%",
-        vary: Some(("log-segment", &["64KiB", "128KiB", "256KiB", "512KiB", "1MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "50%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_50,
         paper_says: "no change",
-        ..Experiment::BASE
+        ..LOG_SEGMENTS
     },
     Experiment {
         name: "hashkv-15-cache-50",
-        paper: "hashkv",
-        rows: &["Experiment 15, Figures 20c, 20f"],
         about: "write cache (4 to 64 MiB there; here the memtable), reserved space 50%",
-        vary: Some(("memtable", &["4MiB", "8MiB", "16MiB", "32MiB", "64MiB"])),
-        scale: "hashkv",
-        settings: &[("reserved-space", "50%")],
-        workloads: &["hashkv"],
-        shows: &["hashkv-p3"],
-        metrics: &[Metric::Settled, Metric::BytesWritten],
+        settings: RESERVE_50,
         paper_says: "no numbers in the text",
-        ..Experiment::BASE
+        ..CACHES
     },
 ];

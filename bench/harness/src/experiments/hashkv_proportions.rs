@@ -9,7 +9,7 @@
 //! (`--option space-goal=200%` behind it). Caches of peers stay as they are. A miniature measures
 //! another thing: its first flush has not enough bytes to begin all groups.
 
-use crate::experiments::{Experiment, Metric};
+use crate::experiments::{Experiment, Metric, hashkv};
 
 /// The write cache, in all stores.
 const MEMTABLE: (&str, &str) = ("memtable", "3100KiB");
@@ -23,8 +23,6 @@ const LOG_SEGMENT: (&str, &str) = ("hashkv.log-segment", "256KiB");
 
 /// The third phase of updates.
 const UPDATES: Experiment = Experiment {
-    paper: "hashkv",
-    scale: "hashkv",
     settings: &[
         ("reserved-space", "30%"),
         CAPACITY,
@@ -34,10 +32,8 @@ const UPDATES: Experiment = Experiment {
         CACHE,
         OTHER_CACHE,
     ],
-    workloads: &["hashkv"],
-    shows: &["hashkv-p3"],
     metrics: &[Metric::Settled, Metric::BytesWritten, Metric::SpacePeak],
-    ..Experiment::BASE
+    ..hashkv::UPDATES
 };
 
 /// The experiments, in the paper's order.

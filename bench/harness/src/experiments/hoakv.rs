@@ -5,18 +5,28 @@
 
 use crate::experiments::{Experiment, Metric};
 
+/// Experiments 1 to 5.
+const ALL: Experiment = Experiment {
+    paper: "hoakv",
+    rows: &[
+        "Experiment 1, Figure 6a",
+        "Experiment 2, Figure 6b",
+        "Experiment 3, Figure 6c",
+        "Experiment 4, Figure 6d",
+        "Experiment 5, Figure 6e",
+    ],
+    workloads: &["load", "ycsb-c", "update-zipfian", "scan-100"],
+    metrics: &[Metric::Throughput, Metric::Settled, Metric::SpaceEnd],
+    paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
+                5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
+                LevelDB best; sizes similar",
+    ..Experiment::BASE
+};
+
 /// The experiments of the paper, in its order.
 pub const HOAKV: &[Experiment] = &[
     Experiment {
         name: "hoakv-1-inline",
-        paper: "hoakv",
-        rows: &[
-            "Experiment 1, Figure 6a",
-            "Experiment 2, Figure 6b",
-            "Experiment 3, Figure 6c",
-            "Experiment 4, Figure 6d",
-            "Experiment 5, Figure 6e",
-        ],
         about: "load, read, update, scan, size; as the paper sets it: no pair of 1 KB is separated",
         settings: &[
             ("--data", "2GiB"),
@@ -26,23 +36,10 @@ pub const HOAKV: &[Experiment] = &[
             ("hoakv.group", "400MiB"),
             ("hoakv.value-size-limit", "32KiB"),
         ],
-        workloads: &["load", "ycsb-c", "update-zipfian", "scan-100"],
-        metrics: &[Metric::Throughput, Metric::Settled, Metric::SpaceEnd],
-        paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
-                    5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
-                    LevelDB best; sizes similar",
-        ..Experiment::BASE
+        ..ALL
     },
     Experiment {
         name: "hoakv-1-separated",
-        paper: "hoakv",
-        rows: &[
-            "Experiment 1, Figure 6a",
-            "Experiment 2, Figure 6b",
-            "Experiment 3, Figure 6c",
-            "Experiment 4, Figure 6d",
-            "Experiment 5, Figure 6e",
-        ],
         about: "load, read, update, scan, size; as the paper explains it: pairs of 1 KB are \
                 separated",
         settings: &[
@@ -53,12 +50,7 @@ pub const HOAKV: &[Experiment] = &[
             ("hoakv.group", "400MiB"),
             ("hoakv.value-size-limit", "256"),
         ],
-        workloads: &["load", "ycsb-c", "update-zipfian", "scan-100"],
-        metrics: &[Metric::Throughput, Metric::Settled, Metric::SpaceEnd],
-        paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
-                    5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
-                    LevelDB best; sizes similar",
-        ..Experiment::BASE
+        ..ALL
     },
     Experiment {
         name: "hoakv-6",

@@ -21,8 +21,7 @@ use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
 use cleavedb_values::{
-    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, SegmentSet,
-    SurvivorRoute,
+    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, SegmentSet, SurvivorRoute,
 };
 
 use super::Sizes;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Step, SurvivorRoute,
-    ValueLayout, Volume,
+    Db, Level0, LogRole, MinSeparated, Options, Partition, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
@@ -162,11 +161,6 @@ impl CleaveOpener {
                 groups.victim = named::victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
-            "liveness" => match value {
-                "records" => layout.liveness = LivenessRule::Records,
-                "index" => layout.liveness = LivenessRule::Index,
-                _ => return Err(malformed(&"there are records and index")),
-            },
             "tagging" if by_hash => {
                 let on = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
                 layout.survivors = if on { SurvivorRoute::Tagged } else { SurvivorRoute::Group };

@@ -4,8 +4,7 @@
 //! `cargo run -p cleavedb --example own_layout`
 
 use cleavedb::{
-    Db, ErrorKind, GroupLayout, LivenessRule, Options, Partition, Preset, SurvivorRoute,
-    ValueLayout,
+    Db, ErrorKind, GroupLayout, Options, Partition, Preset, SurvivorRoute, ValueLayout,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,7 +12,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = dir.path().join("sessions.db");
     let layout = ValueLayout::grouped(GroupLayout {
         partition: Partition::Hash,
-        liveness: LivenessRule::Records,
         survivors: SurvivorRoute::Tagged,
         hot: false,
     });

@@ -64,7 +64,7 @@ pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{
-    GroupLayout, LivenessRule, LogRole, Partition, SurvivorRoute, ValueCompression, ValueLayout,
+    GroupLayout, LogRole, Partition, SurvivorRoute, ValueCompression, ValueLayout,
 };
 pub use control::events::{Event, EventListener};
 pub use control::failures::JobKind;

@@ -94,7 +94,7 @@ mod tests {
     use cleavedb::{Options, Preset};
 
     /// Valid values of each option.
-    const VALUES: [&str; 15] = [
+    const VALUES: [&str; 14] = [
         "sync",
         "true",
         "64MiB",
@@ -106,7 +106,6 @@ mod tests {
         "greedy",
         "hash",
         "value-store",
-        "index",
         "tagged",
         "12h",
         "9",

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
-    LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Snapshot, SurvivorRoute,
-    ValueCompression, VictimPolicy,
+    Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0, Metrics,
+    MinSeparated, Options, Partition, Preset, Snapshot, SurvivorRoute, ValueCompression,
+    VictimPolicy,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
@@ -29,9 +29,7 @@ fn created_as(preset: Preset, rng: &mut Rng) -> Options {
     let mut options = tiny(preset);
     if let Some(groups) = &mut options.layout.groups {
         let by_hash = groups.partition == Partition::Hash;
-        if by_hash && rng.chance(30) {
-            groups.liveness = LivenessRule::Index;
-        } else if by_hash && rng.chance(50) {
+        if by_hash && rng.chance(50) {
             groups.survivors = SurvivorRoute::Tagged;
         } else if !by_hash && rng.chance(30) {
             groups.partition = Partition::Prefix(1 + rng.index(3) as u8);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
-    Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
-    LivenessRule, ManualTime, MergeOperators, MinSeparated, Options, Partition, Preset,
-    SurvivorRoute, TimeSource, ValueCompression, VictimPolicy, Volume,
+    Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0, ManualTime,
+    MergeOperators, MinSeparated, Options, Partition, Preset, SurvivorRoute, TimeSource,
+    ValueCompression, VictimPolicy, Volume,
 };
 
 use crate::merges::Plait;
@@ -149,17 +149,6 @@ impl Setup {
         setup
     }
 
-    /// Tiny sizes, groups by hash with liveness by the index.
-    pub fn hash_by_index(window_survives: bool) -> Self {
-        let base = Self::tiny(Preset::HashKv, window_survives);
-        let mut setup = Self { name: format!("{base}, liveness by the index"), ..base };
-        setup.groups().liveness = LivenessRule::Index;
-        let layout = *setup.groups();
-        setup.options.groups = tiny_groups(layout);
-        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
-        setup
-    }
-
     /// Its group layout, which must exist.
     pub fn groups(&mut self) -> &mut GroupLayout {
         self.options.layout.groups.as_mut().expect("its layout has groups")
@@ -276,13 +265,12 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log and with liveness by the index, and
-    /// `lsm` with long values.
+    /// Every design once: each preset, `hashkv` with a cold log, and `lsm` with long values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let long = [Self::long_values(Preset::Lsm, true)];
-        let hash = [Self::tagged(true), Self::hash_by_index(true)];
-        presets.chain(hash).chain(long).collect()
+        let tagged = [Self::tagged(true)];
+        presets.chain(tagged).chain(long).collect()
     }
 
     /// Every preset with each kind of window, in three sizes.
@@ -349,7 +337,6 @@ impl Setup {
             all.push(setup);
         }
         all.extend([Self::tagged(true), Self::tagged(false).with_blobs()]);
-        all.extend([Self::hash_by_index(true), Self::hash_by_index(false).with_blobs()]);
         for preset in [Preset::Lsm, Preset::Ohdb] {
             all.extend([true, false].map(|window| Self::long_values(preset, window)));
         }

@@ -35,28 +35,12 @@ pub enum LogRole {
 pub struct GroupLayout {
     /// How keys are divided into groups, and how groups are created, split and merged.
     pub partition: Partition,
-    /// How a collection finds the live records.
-    pub liveness: LivenessRule,
     /// Where a collection puts survivors.
     pub survivors: SurvivorRoute,
     /// Whether values of keys that are used often lie apart from the groups, in hot segments
     /// (HoaKV, section 3.3).
     pub hot: bool,
 }
-
-/// How a collection finds the live records of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LivenessRule {
-    /// By the records of the group: each operation on a key with a record there leaves one, a small
-    /// one if it has no value (HashKV, section 3.3).
-    Records,
-    /// By the index, whose part for the keys of the group is read together with it (KT-Store).
-    Index,
-}
-
-/// The refusal of layouts of which no build since has the code.
-const SOFT: &str = "the store finds values by soft pointers, which this build does not have: copy \
-                    it into a store of a preset with the build that made it";
 
 /// Bit of the encoding that says whether there is a hot store.
 const HOT_SHIFT: u32 = 1;
@@ -80,7 +64,7 @@ impl GroupLayout {
     /// Whether groups share log segments besides a main segment each, and are collected when those
     /// are used up (HashKV, section 3.2).
     pub fn shares_segments(&self) -> bool {
-        self.partition == Partition::Hash && self.liveness == LivenessRule::Records
+        self.partition == Partition::Hash
     }
 }
 
@@ -131,16 +115,14 @@ impl ValueLayout {
                 "groups by prefix need prefixes of 1 to 8 bytes: each prefix is a group",
             ),
             (
-                groups.liveness == LivenessRule::Index || groups.partition == Partition::Hash,
-                "liveness by records needs groups by hash; use liveness by the index",
+                !tags || groups.partition == Partition::Hash,
+                "tagging needs groups by hash, whose records tell which of them are alive: a tag \
+                 is such a record",
             ),
             (
-                !tags || groups.liveness == LivenessRule::Records,
-                "tagging needs groups with liveness by records: a tag is such a record",
-            ),
-            (
-                !groups.hot || groups.liveness == LivenessRule::Index,
-                "a hot store needs liveness by the index, which knows the keys that are hot",
+                !groups.hot || groups.partition != Partition::Hash,
+                "a hot store needs groups by range: the index, which tells which of their \
+                 records are alive, knows the keys that are hot",
             ),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
@@ -155,7 +137,7 @@ impl ValueLayout {
         out.push(u8::from(self.groups.is_some()));
         if let Some(groups) = &self.groups {
             groups.partition.encode(out);
-            out.push(u8::from(groups.liveness == LivenessRule::Index));
+            out.push(u8::from(groups.partition != Partition::Hash));
             out.push(0);
             let tagged = groups.survivors == SurvivorRoute::Tagged;
             out.push(u8::from(tagged) | u8::from(groups.hot) << HOT_SHIFT);
@@ -179,9 +161,15 @@ impl ValueLayout {
 impl GroupLayout {
     fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let partition = Partition::decode(cursor)?;
-        let liveness = if flag(cursor)? { LivenessRule::Index } else { LivenessRule::Records };
-        if flag(cursor)? {
-            return Err(Error::new(ErrorKind::LayoutMismatch, SOFT));
+        match (flag(cursor)?, flag(cursor)?) {
+            (_, true) => return Err(refused("values that are found by soft pointers")),
+            (true, false) if partition == Partition::Hash => {
+                return Err(refused("groups by hash whose live records the index tells"));
+            }
+            (by_index, false) if by_index != (partition != Partition::Hash) => {
+                return Err(unknown(by_index.into()));
+            }
+            _ => {}
         }
         let flags = cursor.u8()?;
         if flags >= 1 << (HOT_SHIFT + 1) {
@@ -189,7 +177,7 @@ impl GroupLayout {
         }
         let tagged = flags & 1 != 0;
         let survivors = if tagged { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
-        Ok(Self { partition, liveness, survivors, hot: flags >> HOT_SHIFT != 0 })
+        Ok(Self { partition, survivors, hot: flags >> HOT_SHIFT != 0 })
     }
 }
 
@@ -199,6 +187,16 @@ fn flag(cursor: &mut Cursor<'_>) -> Result<bool> {
         1 => Ok(true),
         other => Err(unknown(other)),
     }
+}
+
+/// A layout that builds before this one had.
+#[cold]
+fn refused(what: &str) -> Error {
+    let message = format!(
+        "the store has {what}, which this build does not know any more: copy it into a store of a \
+         preset with the build that made it"
+    );
+    Error::new(ErrorKind::LayoutMismatch, message)
 }
 
 fn unknown(value: u8) -> Error {
@@ -222,10 +220,6 @@ impl fmt::Display for GroupLayout {
             Partition::Range => f.write_str("groups by range")?,
             Partition::Prefix(bytes) => write!(f, "groups by prefixes of {bytes} bytes")?,
         }
-        f.write_str(match self.liveness {
-            LivenessRule::Records => ", alive by records",
-            LivenessRule::Index => ", alive by the index",
-        })?;
         f.write_str(match self.survivors {
             SurvivorRoute::Group => "",
             SurvivorRoute::Tagged => ", cold values in a log of their own",
@@ -243,12 +237,10 @@ mod tests {
         let mut all = vec![ValueLayout::INLINE, ValueLayout::LOG];
         for log in [LogRole::WriteAhead, LogRole::ValueStore] {
             for partition in [Partition::Hash, Partition::Range, Partition::Prefix(3)] {
-                for liveness in [LivenessRule::Records, LivenessRule::Index] {
-                    for survivors in [SurvivorRoute::Group, SurvivorRoute::Tagged] {
-                        for hot in [false, true] {
-                            let groups = GroupLayout { partition, liveness, survivors, hot };
-                            all.push(ValueLayout { log, groups: Some(groups) });
-                        }
+                for survivors in [SurvivorRoute::Group, SurvivorRoute::Tagged] {
+                    for hot in [false, true] {
+                        let groups = GroupLayout { partition, survivors, hot };
+                        all.push(ValueLayout { log, groups: Some(groups) });
                     }
                 }
             }
@@ -260,7 +252,7 @@ mod tests {
     fn layouts_that_make_sense_round_trip_and_others_are_refused() {
         let (sound, unsound): (Vec<_>, Vec<_>) =
             all().into_iter().partition(|layout| layout.validate().is_ok());
-        assert_eq!((sound.len(), unsound.len()), (10, 40));
+        assert_eq!((sound.len(), unsound.len()), (8, 18));
         let decoded = |layout: &ValueLayout| {
             let mut bytes = Vec::new();
             layout.encode(&mut bytes);
@@ -274,11 +266,16 @@ mod tests {
         assert_eq!(names.len(), sound.len(), "each has words of its own");
     }
     #[test]
-    fn a_store_with_soft_pointers_is_refused_by_name() {
-        let range_by_index_soft = [0, 1, 1, 1, 1, 0];
-        let refused = ValueLayout::decode(&mut Cursor::new(&range_by_index_soft, "test"));
-        let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::LayoutMismatch);
-        assert!(refused.message().contains("soft pointers"), "{refused}");
+    fn layouts_of_earlier_builds_are_refused_by_name() {
+        for (fields, name) in [
+            ([1, 1, 1, 0], "soft pointers"),
+            ([0, 0, 1, 0], "soft pointers"),
+            ([0, 1, 0, 0], "groups by hash whose live records the index tells"),
+        ] {
+            let bytes = [&[0, 1], &fields[..]].concat();
+            let refused = ValueLayout::decode(&mut Cursor::new(&bytes, "test")).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::LayoutMismatch);
+            assert!(refused.message().contains(name), "{refused}");
+        }
     }
 }

@@ -27,7 +27,7 @@ pub use compression::ValueCompression;
 pub use dictionary::{Dictionaries, Dictionary};
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
-pub use layout::{GroupLayout, LivenessRule, LogRole, SurvivorRoute, ValueLayout};
+pub use layout::{GroupLayout, LogRole, SurvivorRoute, ValueLayout};
 pub use owned_record::OwnedRecord;
 pub use partition::{GroupId, Partition};
 pub use record_cache::{RecordCache, RecordCacheStats, RecordMemory};

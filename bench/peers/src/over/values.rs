@@ -21,7 +21,7 @@ use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
 use cleavedb_values::{
-    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, SegmentSet, SurvivorRoute,
+    GroupEdit, GroupLayout, GroupTable, Partition, SegmentSet, SurvivorRoute,
 };
 
 use super::Sizes;
@@ -37,7 +37,6 @@ const TABLE: &str = "groups";
 /// How values are grouped: as HashKV does.
 const HASHKV: GroupLayout = GroupLayout {
     partition: Partition::Hash,
-    liveness: LivenessRule::Records,
     survivors: SurvivorRoute::Group,
     hot: false,
 };

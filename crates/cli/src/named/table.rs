@@ -1,8 +1,7 @@
 //! The options of the engine, a row each.
 
 use cleavedb::{
-    Background, Compression, Durability, LivenessRule, LogRole, MinSeparated, Options,
-    SurvivorRoute,
+    Background, Compression, Durability, LogRole, MinSeparated, Options, SurvivorRoute,
 };
 use cleavedb_units as units;
 
@@ -15,7 +14,7 @@ pub(super) type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, its default, what it is, and how it is set. The layout comes
 /// first, since others depend on it.
-pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 49] = [
+pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
     (
         "layout.log",
         "write-ahead or value-store",
@@ -36,17 +35,6 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 49] = [
         "By what values that leave the log are grouped",
         |o, v| {
             o.layout.groups = partition(v)?.map(|partition| grouped(&o.layout, partition));
-            Ok(())
-        },
-    ),
-    (
-        "layout.liveness",
-        "records or index",
-        "of the preset",
-        "What tells a collection which values of a group are alive",
-        |o, v| {
-            let rules = [("records", LivenessRule::Records), ("index", LivenessRule::Index)];
-            groups(o)?.liveness = one_of(v, &rules)?;
             Ok(())
         },
     ),
@@ -353,7 +341,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 49] = [
 ];
 
 /// Number of options of the layout.
-pub(super) const OF_LAYOUT: usize = 5;
+pub(super) const OF_LAYOUT: usize = 4;
 
 const BYTES: &str = "a size in bytes";
 

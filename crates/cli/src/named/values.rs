@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use cleavedb::{
-    GroupLayout, LivenessRule, Options, Partition, SurvivorRoute, ValueCompression, ValueLayout,
-    VictimPolicy,
+    GroupLayout, Options, Partition, SurvivorRoute, ValueCompression, ValueLayout, VictimPolicy,
 };
 use cleavedb_units as units;
 
@@ -67,7 +66,6 @@ pub(super) fn partition(text: &str) -> Result<Option<Partition>, String> {
 pub(super) fn grouped(layout: &ValueLayout, partition: Partition) -> GroupLayout {
     let before = layout.groups.unwrap_or(GroupLayout {
         partition,
-        liveness: LivenessRule::Index,
         survivors: SurvivorRoute::Group,
         hot: false,
     });

@@ -14,8 +14,6 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use super::edit::GroupEdit;
 use super::extent::{Extent, Location};
 use super::sums::Sums;
-#[cfg(test)]
-use crate::layout::LivenessRule;
 use crate::layout::{GroupLayout, SurvivorRoute};
 use crate::partition::{GroupId, Partition, Token};
 use crate::place_map::PlaceMap;
@@ -77,12 +75,7 @@ impl GroupTable {
     /// A table for a layout of which only the partition matters.
     #[cfg(test)]
     pub(crate) fn of_partition(partition: Partition) -> Self {
-        let groups = GroupLayout {
-            partition,
-            liveness: LivenessRule::Index,
-            survivors: SurvivorRoute::Group,
-            hot: false,
-        };
+        let groups = GroupLayout { partition, survivors: SurvivorRoute::Group, hot: false };
         Self::new(Some(groups))
     }
 
@@ -100,7 +93,7 @@ impl GroupTable {
     /// Whether flushes write a group tombstone for each operation on a key of which a group may
     /// have a record.
     pub fn needs_tombstones(&self) -> bool {
-        self.layout.is_some_and(|layout| layout.liveness.dead_records().needs_tombstones())
+        self.layout.is_some_and(|layout| layout.partition == Partition::Hash)
     }
 
     /// Number of groups that a flush may have to write group tombstones to: those with records.

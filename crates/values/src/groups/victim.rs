@@ -11,6 +11,7 @@ use cleavedb_base::SeqNo;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 
+use super::liveness::reclaimable;
 use super::table::{Group, GroupTable};
 use crate::partition::GroupId;
 use crate::victim::CostBenefit;
@@ -124,20 +125,13 @@ impl Candidate {
         unexposed: u64,
         false_stubs: &dyn Fn(GroupId) -> f64,
     ) -> Vec<Self> {
-        let Some(layout) = table.layout() else { return Vec::new() };
         let of_group = |(group, reclaimable): (GroupId, u64)| {
             let bytes = group_bytes(table, group);
             let collected = table.group(group).map_or(0, |group| group.collected);
             let age = now.saturating_sub(collected);
             Self { group, bytes, reclaimable: reclaimable.min(bytes), age }
         };
-        layout
-            .liveness
-            .dead_records()
-            .reclaimable(table, unexposed, false_stubs)
-            .into_iter()
-            .map(of_group)
-            .collect()
+        reclaimable(table, unexposed, false_stubs).into_iter().map(of_group).collect()
     }
 
     /// Whether a collection may reclaim enough.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cleavedb_base::{EncodedKey, FileNumber, KeyspaceId, SeqNo};
 use cleavedb_index::{EntryIter, MergeIter, RangeTombstone, ReadMode};
 use cleavedb_storage_sim::Sim;
-use cleavedb_values::{GroupId, GroupLayout, LivenessRule, SurvivorRoute};
+use cleavedb_values::{GroupId, GroupLayout, SurvivorRoute};
 
 use super::Db;
 use crate::engine::Engine;
@@ -74,9 +74,6 @@ fn changed(preset: Preset, change: impl FnMut(&mut GroupLayout)) -> Options {
 fn designs() -> Vec<Options> {
     let mut all: Vec<Options> = Preset::ALL.into_iter().map(small).collect();
     all.push(changed(Preset::HashKv, |layout| layout.survivors = SurvivorRoute::Tagged));
-    let mut by_index = changed(Preset::HashKv, |layout| layout.liveness = LivenessRule::Index);
-    by_index.groups.log_segment_bytes = Options::preset(Preset::HashKv).groups.log_segment_bytes;
-    all.push(by_index);
     let mut hot = small(Preset::HoaKv);
     hot.groups.heat_limit = Some(1);
     all.push(hot);

@@ -22,9 +22,9 @@ use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 use cleavedb_index::{EntryIter, MergeIter, ReadMode};
 use cleavedb_storage::FileKind;
+use cleavedb_values::GroupTable;
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
-use cleavedb_values::{GroupTable, LivenessRule};
 
 use crate::engine::read_points::ReadPoints;
 use crate::settings::filter::JobFilter;
@@ -40,9 +40,9 @@ pub(crate) struct ReadView {
 
 /// The rule that decides which records of the groups of `table` live.
 pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<dyn Liveness + 'a> {
-    match table.layout().map(|layout| layout.liveness) {
-        Some(LivenessRule::Records) => Box::new(ByRecords(read_view)),
-        Some(LivenessRule::Index) | None => Box::new(MergeJoinLiveness::new(read_view)),
+    match table.needs_tombstones() {
+        true => Box::new(ByRecords(read_view)),
+        false => Box::new(MergeJoinLiveness::new(read_view)),
     }
 }
 

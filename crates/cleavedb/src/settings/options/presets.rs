@@ -1,7 +1,7 @@
 //! Presets: the designs of the papers, a row each.
 
 use cleavedb_index::compaction::Level0;
-use cleavedb_values::{GroupLayout, LivenessRule, Partition, SurvivorRoute, ValueLayout};
+use cleavedb_values::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
 
 use super::MinSeparated;
 
@@ -51,7 +51,6 @@ const OF_POINTERS: LevelBytes = (64 << 20, 256 << 20);
 /// HashKV: sections 3.2 and 3.3; tagging (3.4) is an option of the paper.
 const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Hash,
-    liveness: LivenessRule::Records,
     survivors: SurvivorRoute::Group,
     hot: false,
 });
@@ -59,7 +58,6 @@ const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
 /// KT-Store: sections 3.2 and 3.3, with ranges that follow the data instead of its fixed levels.
 const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Range,
-    liveness: LivenessRule::Index,
     survivors: SurvivorRoute::Group,
     hot: false,
 });
@@ -67,7 +65,6 @@ const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
 /// HoaKV: sections 3.3 to 3.5, with the groups of KT-Store as its cold side.
 const HOAKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Range,
-    liveness: LivenessRule::Index,
     survivors: SurvivorRoute::Group,
     hot: true,
 });

@@ -1,31 +1,20 @@
 //! Liveness by the records of the group (HashKV, section 3.3).
 
-use super::DeadRecords;
 use crate::groups::sums::Sums;
 use crate::groups::table::{Group, GroupTable};
 use crate::partition::GroupId;
 
-pub(super) struct ByRecords;
-
-impl DeadRecords for ByRecords {
-    fn needs_tombstones(&self) -> bool {
-        true
-    }
-
-    /// Upper bound: all bytes that flushes appended since the last collection, what their group
-    /// tombstones hide, and survivors that are known to be dead.
-    fn reclaimable(
-        &self,
-        table: &GroupTable,
-        _hidden: u64,
-        false_stubs: &dyn Fn(GroupId) -> f64,
-    ) -> Vec<(GroupId, u64)> {
-        let of_group = |(id, group): (GroupId, &Group)| {
-            let hits = hit_rate(group.flushed.tombstones, false_stubs(id));
-            (id, of_flushed(&group.flushed, hits).saturating_add(group.survivors.dead()))
-        };
-        table.groups().map(of_group).collect()
-    }
+/// Upper bound: all bytes that flushes appended since the last collection, what their group
+/// tombstones hide, and survivors that are known to be dead.
+pub(super) fn reclaimable(
+    table: &GroupTable,
+    false_stubs: &dyn Fn(GroupId) -> f64,
+) -> Vec<(GroupId, u64)> {
+    let of_group = |(id, group): (GroupId, &Group)| {
+        let hits = hit_rate(group.flushed.tombstones, false_stubs(id));
+        (id, of_flushed(&group.flushed, hits).saturating_add(group.survivors.dead()))
+    };
+    table.groups().map(of_group).collect()
 }
 
 /// The share of a group's `stubs` that hide a record, if `false_stubs` of them are expected to hide
@@ -75,7 +64,7 @@ mod tests {
         for edit in [GroupEdit::Begin(GroupId(1), Vec::new(), 0), GroupEdit::Add(survivors)] {
             table.apply(&edit).unwrap();
         }
-        assert_eq!(ByRecords.reclaimable(&table, 0, &|_| 0.0), [(GroupId(1), 1000)]);
+        assert_eq!(reclaimable(&table, &|_| 0.0), [(GroupId(1), 1000)]);
     }
 
     /// A stub that a false answer of a filter caused counted as the death of an average value, so
@@ -93,7 +82,7 @@ mod tests {
             let begin = GroupEdit::Begin(GroupId(group), bound.as_bytes().to_vec(), 0);
             table.apply(&begin).and_then(|()| table.apply(&GroupEdit::Add(extent))).unwrap();
         }
-        let with = |count: f64| ByRecords.reclaimable(&table, 0, &|_| count);
+        let with = |count: f64| reclaimable(&table, &|_| count);
         let best = |counts: &[(GroupId, u64)]| counts.iter().max_by_key(|it| it.1).unwrap().0;
         assert_eq!((best(&with(20.0)), best(&with(0.0))), (GroupId(1), GroupId(2)));
         assert_eq!(with(10.0)[1].1 - with(20.0)[1].1, 10_000);

@@ -1,37 +1,26 @@
-//! Estimates of the dead records of groups, for each rule of liveness: one file per rule.
+//! Estimates of the dead records of groups: one file for each of two rules of liveness.
 //!
-//! A collection asks [`crate::collect::Liveness`], which the engine implements for each rule.
+//! In groups by hash the records themselves tell which are alive: each operation on a key with a
+//! record there leaves one, a small one if it has no value (HashKV, section 3.3). Of other groups
+//! the index tells, whose part for their keys is read together with them (KT-Store). A collection
+//! asks [`crate::collect::Liveness`], which the engine implements for each rule.
 
 mod by_records;
 mod by_index;
 
 use super::table::GroupTable;
-use crate::layout::LivenessRule;
 use crate::partition::GroupId;
 
-/// Consequences of the rule for flushes, and for the choice of groups to collect.
-pub trait DeadRecords {
-    /// Whether a flush writes a record without a value, a *group tombstone*, for each operation on
-    /// a key of which the group may have a record; extents then have filters of their keys.
-    fn needs_tombstones(&self) -> bool;
-
-    /// Bytes that a collection of each group may reclaim. `unexposed` is an estimate of the bytes
-    /// of garbage that the table does not know of. `false_stubs` is the number of group tombstones
-    /// of a group that flushes probably wrote for nothing.
-    fn reclaimable(
-        &self,
-        table: &GroupTable,
-        unexposed: u64,
-        false_stubs: &dyn Fn(GroupId) -> f64,
-    ) -> Vec<(GroupId, u64)>;
-}
-
-impl LivenessRule {
-    /// The implementation of this rule.
-    pub fn dead_records(self) -> &'static dyn DeadRecords {
-        match self {
-            Self::Records => &by_records::ByRecords,
-            Self::Index => &by_index::ByIndex,
-        }
+/// Bytes that a collection of each group may reclaim. `unexposed` is an estimate of the bytes of
+/// garbage that the table does not know of. `false_stubs` is the number of group tombstones of a
+/// group that flushes probably wrote for nothing.
+pub fn reclaimable(
+    table: &GroupTable,
+    unexposed: u64,
+    false_stubs: &dyn Fn(GroupId) -> f64,
+) -> Vec<(GroupId, u64)> {
+    match table.needs_tombstones() {
+        true => by_records::reclaimable(table, false_stubs),
+        false => by_index::reclaimable(table, unexposed),
     }
 }

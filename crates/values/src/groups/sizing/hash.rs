@@ -4,7 +4,7 @@
 //! small store has few groups. Later a group is split by its collection. Each group has a main
 //! segment of its own, and all share a reserve of log segments.
 
-use super::{GroupSizes, Records, Sizing, grown_twofold};
+use super::{GroupSizes, Records, Sizing};
 use crate::groups::table::GroupTable;
 use crate::groups::victim::SegmentSizes;
 use crate::layout::GroupLayout;
@@ -50,18 +50,6 @@ impl Sizing for ByHash {
         let mut parts = (0..count).map(part);
         let first = parts.next();
         if parts.all(|part| Some(part) == first) { Vec::new() } else { bounds }
-    }
-
-    /// With liveness by records, any group that was written is collected when the shared segments
-    /// are used up, and a long one is split then. With liveness by the index, a group without dead
-    /// records would grow for ever.
-    fn outgrown(
-        &self,
-        segments: &SegmentSizes,
-        table: &GroupTable,
-        groups: &[GroupId],
-    ) -> Option<GroupId> {
-        if table.needs_tombstones() { None } else { grown_twofold(segments, table, groups) }
     }
 
     fn shared_segments(&self, segments: &SegmentSizes, table: &GroupTable) -> Option<(u64, u64)> {

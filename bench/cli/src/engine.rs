@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{
-    Db, Level0, LogRole, MinSeparated, Options, Partition, Step, SurvivorRoute, ValueLayout, Volume,
-};
+use cleavedb::{Db, Level0, LogRole, Options, Partition, Step, SurvivorRoute, ValueLayout, Volume};
 use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -42,7 +40,7 @@ impl CleaveOpener {
     /// Databases with these options.
     pub fn with(options: Options) -> Self {
         let (device, placements) = (Device::default(), Vec::new());
-        Self { name: format!("cleave-{}", options.preset), options, device, placements }
+        Self { name: format!("cleave-{}", options.chosen_preset()), options, device, placements }
     }
 
     /// The same on the named devices.
@@ -79,7 +77,7 @@ impl CleaveOpener {
     /// Sets one option from text. The names are those of the experiments; sizes are in bytes.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         if let Some((preset, name)) = of_preset(name) {
-            let own = self.options.preset.name() == preset;
+            let own = self.options.chosen_preset().name() == preset;
             return if own { self.set(name, value) } else { Ok(()) };
         }
         if self.set_group(name, value)? {
@@ -100,48 +98,62 @@ impl CleaveOpener {
                 self.placements.push(Placement::somewhere(value).map_err(|why| malformed(&why))?);
             }
             "page-cache" => self.device.set_page_cache(number?),
-            "threshold" if options.min_separated == MinSeparated::Never => {
+            "threshold" if !options.layout().separates() => {
                 return Err(no_option(&self.name, name));
             }
-            "threshold" => options.min_separated = MinSeparated::AtLeast(number? as usize),
+            "threshold" => options.min_separated = Some(number? as usize),
             // The paper's reserved space is the space goal's tolerance beyond the live bytes.
             "reserved-space" => {
                 let reserved = number? as f64 / 100.0;
-                if options.layout.groups.is_some_and(|groups| groups.shares_segments()) {
-                    options.groups.reserved_space = reserved;
+                if options.layout().groups.is_some_and(|groups| groups.shares_segments()) {
+                    options.tuning.groups.reserved_space = reserved;
                 }
                 options.space_amplification = 1.0 + reserved;
-                options.space_floor = 0;
+                options.tuning.space_floor = 0;
             }
             // The goal alone, where the reserve of log segments is to be what starts collections.
             "space-goal" => options.space_amplification = 1.0 + number? as f64 / 100.0,
-            "partitions" => {
-                options.level0 = match number? {
-                    0 | 1 => Level0::Whole,
-                    count => Level0::Partitions(count as usize),
-                }
-            }
-            "level0" => options.level0 = level0::parse(value).map_err(|why| malformed(&why))?,
-            "level0-size" => options.level0_bytes = number?,
-            "level1-size" => options.level1_bytes = number?,
             "space-limit" => options.space_limit = Some(number?),
             "memory" => options.memory_bytes = number? as usize,
-            "memtable" => options.memtable_bytes = Some(number? as usize),
-            "memtables" => options.memtables_max = number? as usize,
-            "window" => options.window_bytes = Some(number? as usize),
-            "table" => options.table_bytes = number?,
-            "segment" => {
-                options.segment_bytes = number?;
-                options.log_file_bytes = options.segment_bytes;
-            }
-            "cache" => options.cache_bytes = Some(number? as usize),
             "record-cache" => options.record_cache_bytes = number? as usize,
-            "read-ahead" => options.read_ahead_bytes = number? as usize,
             MINIATURE => {
                 let part = number?.max(1);
                 self.options = self.options.clone().miniature(part);
                 self.device.divide(part);
             }
+            _ => return self.set_tuning(name, value),
+        }
+        Ok(())
+    }
+
+    /// Sets a size or a policy.
+    fn set_tuning(&mut self, name: &str, value: &str) -> Result<()> {
+        let malformed = |why: &dyn Display| malformed(name, value, why);
+        let number = units::parse(value).map_err(|why| malformed(&why));
+        let tuning = &mut self.options.tuning;
+        match name {
+            "partitions" => {
+                tuning.level0 = Some(match number? {
+                    0 | 1 => Level0::Whole,
+                    count => Level0::Partitions(count as usize),
+                });
+            }
+            "level0" => {
+                let level0 = level0::parse(value).map_err(|why| malformed(&why))?;
+                tuning.level0 = Some(level0);
+            }
+            "level0-size" => tuning.level0_bytes = Some(number?),
+            "level1-size" => tuning.level1_bytes = Some(number?),
+            "memtable" => tuning.memtable_bytes = Some(number? as usize),
+            "memtables" => tuning.memtables_max = Some(number? as usize),
+            "window" => tuning.window_bytes = Some(number? as usize),
+            "table" => tuning.table_bytes = number?,
+            "segment" => {
+                tuning.segment_bytes = number?;
+                tuning.log_file_bytes = tuning.segment_bytes;
+            }
+            "cache" => tuning.cache_bytes = Some(number? as usize),
+            "read-ahead" => tuning.read_ahead_bytes = number? as usize,
             _ => return Err(no_option(&self.name, name)),
         }
         Ok(())
@@ -150,8 +162,11 @@ impl CleaveOpener {
     /// Sets an option of groups; returns whether the preset has it.
     fn set_group(&mut self, name: &str, value: &str) -> Result<bool> {
         let malformed = |why: &dyn Display| malformed(name, value, why);
-        let Some(layout) = self.options.layout.groups.as_mut() else { return Ok(false) };
-        let (by_hash, groups) = (layout.partition == Partition::Hash, &mut self.options.groups);
+        let layout = self.options.layout();
+        let layout = self.options.layout.insert(layout).groups.as_mut();
+        let Some(layout) = layout else { return Ok(false) };
+        let (by_hash, groups) =
+            (layout.partition == Partition::Hash, &mut self.options.tuning.groups);
         let bytes = || units::parse(value).map_err(|why| malformed(&why));
         match name {
             "segment" => groups.main_segment_bytes = bytes()?,
@@ -177,12 +192,12 @@ impl CleaveOpener {
                 groups.one_at_first =
                     switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
             }
-            "hot-store" if layout.hot => groups.hot_bytes = bytes()?,
+            "hot-store" if layout.hot => self.options.hot_bytes = bytes()?,
             "heat-limit" if layout.hot => {
                 groups.heat_limit = Some(value.parse().map_err(|why| malformed(&why))?);
             }
             "value-size-limit" if layout.hot => {
-                self.options.min_separated = MinSeparated::AtLeast(bytes()? as usize);
+                self.options.min_separated = Some(bytes()? as usize);
             }
             "levels" if !by_hash => {
                 let levels = value.parse::<u8>().map_err(|why| malformed(&why))?;
@@ -252,9 +267,9 @@ impl Opener for CleaveOpener {
         }
         // An experiment that compares tagging on and off also sets options of the cold log, which
         // exists only with tagging.
-        let layout = opener.options.layout.groups;
+        let layout = opener.options.layout().groups;
         if layout.is_some_and(|groups| groups.survivors == SurvivorRoute::Group) {
-            opener.options.groups.cold_log_counts = true;
+            opener.options.tuning.groups.cold_log_counts = true;
         }
         Ok(Box::new(opener))
     }

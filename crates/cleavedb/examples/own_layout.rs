@@ -17,15 +17,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     layout.validate()?;
     // All that is not the layout is tuning: here that of the preset.
-    let db = Db::open(&path, Options { layout, ..Options::preset(Preset::HashKv) })?;
+    let db = Db::open(&path, Options { layout: Some(layout), ..Options::preset(Preset::HashKv) })?;
     db.put(b"session 1", [7; 1000])?;
     db.close()?;
 
-    // How values are kept is stored, and an open that asks for another way is refused.
+    // How values are kept is stored: an open that asks for another way is refused, one that asks
+    // for none finds it.
     let refused = Db::open(&path, Options::preset(Preset::HashKv)).err();
     assert_eq!(refused.map(|e| e.kind()), Some(ErrorKind::LayoutMismatch));
-    let options = Db::stored_options(&path)?.expect("it was created");
-    println!("{}", options.layout);
-    Db::open(&path, options)?;
+    let db = Db::open(&path, Options::default())?;
+    println!("{}", db.options().layout());
     Ok(())
 }

@@ -80,7 +80,7 @@ fn nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound() {
             let db = Db::open(dir.path(), options).unwrap();
             // An open reads the key blocks of hot segments.
             let opened = open_files::count();
-            assert!(opened == 0 || setup.options.layout.has_hot_store(), "{setup}: {opened}");
+            assert!(opened == 0 || setup.options.layout().has_hot_store(), "{setup}: {opened}");
             let besides = held() - before - opened;
             assert!(besides <= 6, "{setup}: {besides} descriptors besides");
             churn.check(&db);

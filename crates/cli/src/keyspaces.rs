@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::{Db, Keyspace, KeyspaceOptions, MinSeparated};
+use cleavedb::{Db, Keyspace, KeyspaceOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
@@ -89,8 +89,7 @@ pub fn make(db: &Db, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
 
 /// The options without those that the layout of the database has no use for.
 fn fitting(db: &Db, options: KeyspaceOptions) -> KeyspaceOptions {
-    let min_separated =
-        options.min_separated.filter(|_| db.options().min_separated != MinSeparated::Never);
+    let min_separated = options.min_separated.filter(|_| db.options().layout().separates());
     KeyspaceOptions { min_separated, ..options }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 use cleavedb::{Options, Preset};
 
-use self::table::{OF_LAYOUT, OPTIONS};
+use self::table::OPTIONS;
 pub use self::values::{size, value_compression, victim_policy};
 use crate::durability::DurabilityName;
 
@@ -71,14 +71,9 @@ pub fn list() -> String {
     lines.collect()
 }
 
-/// Sets options, those of the layout first; the separation follows from the layout unless it is
-/// set.
+/// Sets options, those of the layout first.
 pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
-    for (at, (name, takes, _, _, set)) in OPTIONS.iter().enumerate() {
-        if at == OF_LAYOUT {
-            let layout = options.layout;
-            *options = options.clone().with_layout(layout);
-        }
+    for (name, takes, _, _, set) in &OPTIONS {
         for option in named.iter().filter(|option| option.name == *name) {
             set(options, &option.value).map_err(|why| {
                 format!("--with {name}={}: {why}; it takes {takes}", option.value)
@@ -128,7 +123,7 @@ mod tests {
         for (wrong, nearest) in [
             ("cache=1", "cache_bytes"),
             ("memroy_bytes=1", "memory_bytes"),
-            ("hot_byte=1", "groups.hot_bytes"),
+            ("hot_byte=1", "hot_bytes"),
             ("compresion=lz4", "compression"),
         ] {
             let told = parse(wrong).unwrap_err();
@@ -170,7 +165,7 @@ mod tests {
     /// Every field of the options has a name, and no other names exist.
     #[test]
     fn every_field_has_a_name() {
-        let options = format!("{:#?}", Options::preset(Preset::HashKv));
+        let options = format!("{:#?}", Options::preset(Preset::HashKv).in_effect());
         let fields = options.lines().filter_map(|line| line.trim().split_once(": "));
         let elsewhere = [
             "preset",
@@ -183,6 +178,8 @@ mod tests {
             "merge_operators",
             "listeners",
             "resources",
+            "tuning",
+            "more",
         ];
         for (field, _) in fields.filter(|(field, _)| !elsewhere.contains(field)) {
             let named = |name: &str| name.rsplit('.').next() == Some(field);

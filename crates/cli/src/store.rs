@@ -144,14 +144,12 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
 /// database as it was `stored`, or the defaults. Another preset with the same layout only changes
 /// the tuning.
 pub fn usual(global: &Global, stored: Option<Options>) -> Options {
-    match (global.preset, stored) {
-        (None, None) => Options::default(),
-        (None, Some(stored)) => stored,
-        (Some(preset), Some(stored)) if preset == stored.preset => stored,
-        (Some(preset), stored) => {
-            let space_limit = stored.and_then(|stored| stored.space_limit);
-            Options { space_limit, ..Options::preset(preset) }
+    let stored = stored.unwrap_or_default();
+    match global.preset {
+        Some(preset) if stored.preset != Some(preset) => {
+            Options { preset: Some(preset), layout: None, ..stored }
         }
+        _ => stored,
     }
 }
 

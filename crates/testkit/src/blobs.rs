@@ -38,7 +38,7 @@ impl Read for Halting<'_> {
 
 /// Whether a value is put from a reader: half of those that may become blobs are.
 fn is_blob(keyspace: &Keyspace, value: &[u8]) -> bool {
-    let least = keyspace.database().options().blob_bytes;
+    let least = keyspace.database().options().tuning.blob_bytes;
     let odd = value.iter().fold(0u8, |sum, byte| sum ^ byte) % 2 == 1;
     least < SMALL && value.len() as u64 >= least && odd
 }

@@ -109,7 +109,7 @@ pub fn a_full_disk_is_asked_seldom(setup: &Setup) -> Checked<()> {
     let mut setup = setup.clone();
     set_segments(&mut setup.options, 64 << 10, 16 << 10);
     // Log files of which many steps are reserved.
-    setup.options.log_file_bytes = 1 << 20;
+    setup.options.tuning.log_file_bytes = 1 << 20;
     let sim = Sim::new();
     sim.stop_recording();
     let mut capacity = CAPACITY;

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use cleavedb::{
-    Bytes, ChangeKind, Db, Durability, Keyspace, KeyspaceOptions, MinSeparated, ValueCompression,
-    WriteBatch,
+    Bytes, ChangeKind, Db, Durability, Keyspace, KeyspaceOptions, ValueCompression, WriteBatch,
 };
 use cleavedb_storage::Name;
 use cleavedb_storage_sim::sim::{Image, Rng};
@@ -326,9 +325,9 @@ pub fn changes_outlive_their_keyspace(setup: &Setup, seed: u64) -> Checked {
 /// The designs that separate such values, with room for the writes of a dictionary.
 pub fn setups() -> Vec<Setup> {
     let mut setups = Setup::designs();
-    setups.retain(|setup| setup.options.layout.separates());
+    setups.retain(|setup| setup.options.layout().separates());
     for setup in &mut setups {
-        setup.options.min_separated = MinSeparated::AtLeast(100);
+        setup.options.min_separated = Some(100);
     }
     setups
 }

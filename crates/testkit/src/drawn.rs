@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0, Metrics,
-    MinSeparated, Options, Partition, Preset, Snapshot, SurvivorRoute, ValueCompression,
-    VictimPolicy,
+    Options, Partition, Preset, Snapshot, SurvivorRoute, Tuning, ValueCompression, VictimPolicy,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
@@ -27,15 +26,17 @@ pub fn created(rng: &mut Rng) -> Options {
 
 fn created_as(preset: Preset, rng: &mut Rng) -> Options {
     let mut options = tiny(preset);
-    if let Some(groups) = &mut options.layout.groups {
+    let mut layout = options.layout();
+    if let Some(groups) = &mut layout.groups {
         let by_hash = groups.partition == Partition::Hash;
         if by_hash && rng.chance(50) {
             groups.survivors = SurvivorRoute::Tagged;
         } else if !by_hash && rng.chance(30) {
             groups.partition = Partition::Prefix(1 + rng.index(3) as u8);
         }
-        options.groups = groups_redrawn(*groups, rng);
+        options.tuning.groups = groups_redrawn(*groups, rng);
     }
+    options.layout = Some(layout);
     options
 }
 
@@ -50,12 +51,11 @@ const GROUPS_ROOM: u64 = 4 << 20;
 /// All options that may change at each open, for a store of at most `live` bytes. Every field is
 /// named, so that a new option cannot be forgotten.
 pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
-    let separates = base.min_separated != MinSeparated::Never;
+    let separates = base.layout().separates();
     let least = [0, 64, 500, 4000][rng.index(4)];
     let min_separated = match rng.below(4) {
-        _ if !separates => MinSeparated::Never,
-        0 => MinSeparated::Stored(least),
-        _ => MinSeparated::AtLeast(least),
+        0 => None,
+        _ => Some(least).filter(|_| separates),
     };
     let record_cache_bytes = [0, 64 << 10, 1 << 20][rng.index(3)];
     let mut options = Options {
@@ -66,28 +66,14 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         durability: [Durability::Os, Durability::Sync][rng.index(2)],
         min_separated,
         memory_bytes: size(rng, 48 << 20, 5) as usize + record_cache_bytes,
-        long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
-        blob_bytes: [1, 300, 4 << 10][rng.index(3)],
-        memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
-        memtables_max: 1 + rng.index(3),
-        memtable_log_bytes: size(rng, 32 << 10, 4),
-        log_file_bytes: size(rng, 32 << 10, 5),
-        segment_bytes: size(rng, 32 << 10, 4),
-        window_bytes: Some(size(rng, 64 << 10, 4) as usize),
-        cache_bytes: Some(size(rng, 16 << 10, 5) as usize),
         record_cache_bytes,
-        read_ahead_bytes: [0, 4 << 10, 64 << 10][rng.index(3)],
-        // Also blocks longer than a table: compressed, each is short.
-        block_bytes: size(rng, 256, 9) as usize,
-        filter_bits: rng.index(12),
+        hot_bytes: match base.layout().has_hot_store() {
+            true => size(rng, 4 << 10, 4),
+            false => base.hot_bytes,
+        },
         compression: [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)],
         value_compression: ValueCompression::ALL[rng.index(4)].1,
-        table_bytes: size(rng, 4 << 10, 5),
-        level0: [Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb][rng.index(3)],
-        level0_bytes: size(rng, 4 << 10, 6),
-        level1_bytes: size(rng, 4 << 10, 6),
         space_amplification: 1.05 + rng.below(100) as f64 / 100.0,
-        space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
         // No limit but the disk's, whatever the last open had.
         space_limit: Some(u64::MAX),
         change_retention_bytes: [None, Some(0), Some(1), Some(64 << 10)][rng.index(4)],
@@ -100,18 +86,44 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         background_bytes_per_second: [None, Some(64 << 20), Some(1 << 40)][rng.index(3)],
         listeners: base.listeners.clone(),
         latency_sampling: [0, 1, 10][rng.index(3)],
-        groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),
         background: match rng.below(4) {
             0 => Background::Manual,
             threads => Background::Threads(threads as usize),
         },
+        tuning: tuning_redrawn(base.layout().groups, rng),
+        more: (),
     };
     if rng.chance(30) {
         let room = live * size(rng, 2, 3) + GROUPS_ROOM;
         options.space_limit = Some(options.space_limit_min() + room);
     }
     options
+}
+
+fn tuning_redrawn(layout: Option<GroupLayout>, rng: &mut Rng) -> Tuning {
+    Tuning {
+        long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
+        blob_bytes: [1, 300, 4 << 10][rng.index(3)],
+        memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
+        memtables_max: Some(1 + rng.index(3)),
+        memtable_log_bytes: size(rng, 32 << 10, 4),
+        log_file_bytes: size(rng, 32 << 10, 5),
+        segment_bytes: size(rng, 32 << 10, 4),
+        window_bytes: Some(size(rng, 64 << 10, 4) as usize),
+        cache_bytes: Some(size(rng, 16 << 10, 5) as usize),
+        read_ahead_bytes: [0, 4 << 10, 64 << 10][rng.index(3)],
+        // Also blocks longer than a table: compressed, each is short.
+        block_bytes: size(rng, 256, 9) as usize,
+        filter_bits: rng.index(12),
+        table_bytes: size(rng, 4 << 10, 5),
+        level0: Some([Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb][rng.index(3)]),
+        level0_bytes: Some(size(rng, 4 << 10, 6)),
+        level1_bytes: Some(size(rng, 4 << 10, 6)),
+        space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
+        groups: layout.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
+        more: (),
+    }
 }
 
 fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
@@ -135,7 +147,6 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
         ][rng.index(4)],
         key_block_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
         cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
-        hot_bytes: if layout.hot { size(rng, 4 << 10, 4) } else { usual.hot_bytes },
         hot_segment_bytes: if layout.hot {
             size(rng, 16 << 10, 3)
         } else {

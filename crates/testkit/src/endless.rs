@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Compression, Db, FileClass, MinSeparated, Options, Preset};
+use cleavedb::{Compression, Db, FileClass, Options, Preset};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -37,9 +37,9 @@ pub fn settled(db: &Db) -> Checked<()> {
 pub fn short_segments_settle(seed: u64) -> Checked<()> {
     let mut rng = Rng::new(seed);
     let mut options = Setup::tagged(true).options;
-    options.min_separated = MinSeparated::AtLeast(0);
+    options.min_separated = Some(0);
     options.space_amplification = 1.05;
-    options.space_floor = [0, 4 << 10, 24 << 10][seed as usize % 3];
+    options.tuning.space_floor = [0, 4 << 10, 24 << 10][seed as usize % 3];
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).map_err(|e| e.to_string())?;
     let keys = 100 + rng.index(200);
     for round in 0..40u8 {
@@ -72,21 +72,23 @@ pub(crate) fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
 pub fn short_compressed_tables_settle(seed: u64) -> Checked<()> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
     let mut options = Setup::tiny(preset, true).options;
-    if options.min_separated != MinSeparated::Never {
-        options.min_separated = MinSeparated::AtLeast(1 << 20);
+    if options.layout().separates() {
+        options.min_separated = Some(1 << 20);
     }
     options.compression = Compression::Zstd;
     let blocks = seed as usize / Preset::ALL.len() % 5;
-    options.block_bytes = (options.table_bytes as usize) << blocks;
+    options.tuning.block_bytes = (options.tuning.table_bytes as usize) << blocks;
     let db = opened(&Sim::new(), &options)?;
     for i in 0..60 {
         db.put(key(i), [7; 3000]).map_err(|e| e.to_string())?;
     }
-    db.compact().map_err(|e| format!("{preset}, {} bytes: {e}", options.block_bytes))?;
+    db.compact().map_err(|e| format!("{preset}, {} bytes: {e}", options.tuning.block_bytes))?;
     settled(&db)?;
     match db.metrics().futile_jobs {
         0 => Ok(()),
-        count => Err(format!("{preset}, {} bytes: {count} futile jobs", options.block_bytes)),
+        count => {
+            Err(format!("{preset}, {} bytes: {count} futile jobs", options.tuning.block_bytes))
+        }
     }
 }
 
@@ -214,7 +216,7 @@ pub fn damage_refuses_no_writer_that_searches(seed: u64) -> Checked<()> {
 pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
     let mut options = Setup::tiny(preset, true).options;
-    (options.space_floor, options.log_file_bytes) = (16 << 10, 256 << 10);
+    (options.tuning.space_floor, options.tuning.log_file_bytes) = (16 << 10, 256 << 10);
     let sim = Sim::new();
     let db = opened(&sim, &options)?;
     db.put(b"long", vec![7; 200 << 10]).map_err(|e| e.to_string())?;
@@ -290,7 +292,7 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     let designs = Setup::designs();
     let setup = &designs[seed as usize % designs.len()];
     let mut options = setup.options.clone();
-    (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+    (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
     let db = opened(&Sim::new(), &options)?;
     write(&db, 0..2000, 0)?;
     db.flush().map_err(|e| e.to_string())?;
@@ -312,8 +314,9 @@ pub fn what_has_expired_is_not_stepped_over(seed: u64) -> Checked<()> {
     let designs = Setup::designs();
     let setup = &designs[seed as usize % designs.len()];
     let mut options = setup.options.clone();
-    (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
-    (options.table_bytes, options.level0_bytes, options.level1_bytes) = (2 << 20, 4 << 20, 8 << 20);
+    (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+    (options.tuning.table_bytes, options.tuning.level0_bytes, options.tuning.level1_bytes) =
+        (2 << 20, Some(4 << 20), Some(8 << 20));
     options.expired_within = Duration::from_secs(24 * 60 * 60);
     for (flushed, staying) in [(false, 10), (true, 10), (true, 6000)] {
         let db = opened(&Sim::new(), &options)?;

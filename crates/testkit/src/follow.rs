@@ -239,7 +239,7 @@ pub fn little_is_kept(setup: &Setup, seed: u64) -> Checked {
         return Err(format!("changes that are not kept give {refused:?}"));
     }
     // A batch makes a file longer than others, and it lies in one file.
-    let longest = setup.options.log_file_bytes + ((8 * 42) << 10);
+    let longest = setup.options.tuning.log_file_bytes + ((8 * 42) << 10);
     let kept = db.metrics().retained_log_bytes;
     if kept > keep + longest {
         return Err(format!("{kept} bytes of log are kept, instead of {keep}"));

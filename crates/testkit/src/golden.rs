@@ -159,7 +159,7 @@ fn write_round(db: &Db, keyspace: &Keyspace, round: u32) -> cleavedb::Result<()>
 /// Fills a new database: most of it is flushed, compacted and collected, the rest is in the log.
 fn fill(db: &Db) -> cleavedb::Result<()> {
     let orders = KeyspaceOptions {
-        min_separated: db.options().layout.separates().then_some(200),
+        min_separated: db.options().layout().separates().then_some(200),
         compression: Some(ValueCompression::ZstdDictionary),
         ..KeyspaceOptions::default()
     };
@@ -237,7 +237,8 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 pub fn write(archive: &Path, preset: Preset, left: Left) -> io::Result<()> {
     let dir = tempfile::tempdir()?;
     let (store, copy) = (dir.path().join("store"), dir.path().join("copy"));
-    let options = Options { blob_bytes: 1, ..options(preset) };
+    let mut options = options(preset);
+    options.tuning.blob_bytes = 1;
     let db = Db::open(&store, options).map_err(failed)?;
     fill(&db).map_err(failed)?;
     if left == Left::KilledWithBlobs {

@@ -36,7 +36,8 @@ pub enum End {
 pub fn a_collection_beside(setup: &Setup, end: End, seed: u64) -> bool {
     let mut setup = setup.at(setup.now());
     // Only what is asked for is compacted.
-    (setup.options.level0_bytes, setup.options.level1_bytes) = (1 << 20, 1 << 20);
+    (setup.options.tuning.level0_bytes, setup.options.tuning.level1_bytes) =
+        (Some(1 << 20), Some(1 << 20));
     let mut needles = Needles::new(seed);
     let disks = Disks::forgetful(&setup);
     let door = Arc::new(Gated::new(Arc::new(disks.sims()[0].clone())));
@@ -44,7 +45,7 @@ pub fn a_collection_beside(setup: &Setup, end: End, seed: u64) -> bool {
     needles.work(&db, 300);
     needles.delete_most(&db, &setup);
     db.flush().unwrap();
-    let kind = match setup.options.layout.groups {
+    let kind = match setup.options.layout().groups {
         Some(_) => FileKind::Group,
         None => FileKind::Segment,
     };

@@ -180,7 +180,7 @@ fn case(before: Before, then: Then, held: Held) -> Vec<Op> {
 pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
     let mut options = Setup::hot(true).options;
     // Short ones are dead as a whole before a flush meets their damage.
-    options.groups.hot_segment_bytes = 2 << 20;
+    options.tuning.groups.hot_segment_bytes = 2 << 20;
     let sim = Sim::new();
     let db = opened(&sim, &options)?;
     let told = |e: Error| e.to_string();
@@ -220,7 +220,7 @@ pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
 /// the same flush writes.
 pub fn promotions_follow_reads(seed: u64) -> Checked<()> {
     let mut setup = Setup::hot(true);
-    setup.options.groups.heat_limit = Some(3);
+    setup.options.tuning.groups.heat_limit = Some(3);
     let (read, written): (&[u8], &[u8]) = (b"read", b"written");
     let gets = [Op::Get(read.to_vec()), Op::Get(written.to_vec())];
     let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
@@ -295,7 +295,8 @@ pub fn a_collection_frees_the_hot_store(setup: &Setup, seed: u64) -> Checked<u64
 pub fn hot_keys_stay_hot_behind_an_open() -> Checked<()> {
     let mut setup = Setup::hot(true);
     // All keys lie in one segment.
-    (setup.options.groups.heat_limit, setup.options.groups.hot_segment_bytes) = (Some(3), 2 << 20);
+    (setup.options.tuning.groups.heat_limit, setup.options.tuning.groups.hot_segment_bytes) =
+        (Some(3), 2 << 20);
     let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
     let write = |session: &mut Session, keys: std::ops::Range<u8>| {
         let thrice = (0..3).flat_map(|salt| keys.clone().map(move |i| put(&[b'k', i], LONG, salt)));
@@ -348,7 +349,7 @@ pub fn long_hot_values() -> Checked<()> {
     const AT_ONCE: u8 = 10;
     let preset = Options::preset(Preset::HoaKv);
     let mut options = Options { background: Background::Manual, ..preset };
-    options.groups.heat_limit = Some(1);
+    options.tuning.groups.heat_limit = Some(1);
     let value = |key: u8, round: u8| [&[key, round][..], &[0x5a; 16_000]].concat();
     let sim = Sim::new();
     let mut db = opened(&sim, &options)?;

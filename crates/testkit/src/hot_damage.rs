@@ -170,7 +170,7 @@ fn round(i: u8) -> u8 {
 /// The setup, in which no segment leaves.
 fn setup() -> Setup {
     let mut setup = Setup::hot(true);
-    setup.options.groups.hot_bytes = 1 << 20;
+    setup.options.hot_bytes = 1 << 20;
     setup
 }
 

@@ -158,7 +158,7 @@ impl Keyspaces {
 
     fn create(&mut self) -> Checked {
         let name = format!("keyspace {}", self.rng.index(KEYSPACES));
-        let separates = self.setup.options.layout.separates();
+        let separates = self.setup.options.layout().separates();
         let least = [None, Some(0), Some(100), Some(5000)][self.rng.index(4)];
         let options = KeyspaceOptions {
             min_separated: least.filter(|_| separates),

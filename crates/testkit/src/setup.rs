@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0, ManualTime,
-    MergeOperators, MinSeparated, Options, Partition, Preset, SurvivorRoute, TimeSource,
+    MergeOperators, Options, Partition, Preset, SurvivorRoute, TimeSource, Tuning,
     ValueCompression, VictimPolicy, Volume,
 };
 
@@ -35,22 +35,26 @@ impl fmt::Display for Setup {
 pub fn tiny(preset: Preset) -> Options {
     let usual = Options::preset(preset);
     Options {
-        memtable_bytes: Some(64 << 10),
-        memtable_log_bytes: 32 << 10,
-        memtables_max: 2,
-        log_file_bytes: 32 << 10,
-        segment_bytes: 32 << 10,
-        window_bytes: Some(64 << 10),
-        cache_bytes: Some(64 << 10),
-        block_bytes: 512,
-        table_bytes: 4 << 10,
-        level0_bytes: 8 << 10,
-        level1_bytes: 16 << 10,
-        space_floor: 128 << 10,
-        groups: usual.layout.groups.map(tiny_groups).unwrap_or_default(),
+        hot_bytes: if usual.layout().has_hot_store() { 32 << 10 } else { usual.hot_bytes },
         durability: Durability::Os,
         expired_within: Duration::from_millis(100),
         background: Background::Manual,
+        tuning: Tuning {
+            memtable_bytes: Some(64 << 10),
+            memtable_log_bytes: 32 << 10,
+            memtables_max: Some(2),
+            log_file_bytes: 32 << 10,
+            segment_bytes: 32 << 10,
+            window_bytes: Some(64 << 10),
+            cache_bytes: Some(64 << 10),
+            block_bytes: 512,
+            table_bytes: 4 << 10,
+            level0_bytes: Some(8 << 10),
+            level1_bytes: Some(16 << 10),
+            space_floor: 128 << 10,
+            groups: usual.layout().groups.map(tiny_groups).unwrap_or_default(),
+            ..usual.tuning
+        },
         ..usual
     }
 }
@@ -68,10 +72,10 @@ pub fn millis(time: Option<SystemTime>) -> Option<u64> {
 
 /// Sets the segment lengths of groups, if there are groups with such segments.
 pub fn set_segments(options: &mut Options, main: u64, log: u64) {
-    let Some(layout) = options.layout.groups else { return };
-    options.groups.main_segment_bytes = main;
+    let Some(layout) = options.layout().groups else { return };
+    options.tuning.groups.main_segment_bytes = main;
     if layout.shares_segments() {
-        options.groups.log_segment_bytes = log;
+        options.tuning.groups.log_segment_bytes = log;
     }
 }
 
@@ -83,7 +87,6 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
         main_segment_bytes: 16 << 10,
         log_segment_bytes: if shared { 4 << 10 } else { usual.log_segment_bytes },
         key_block_record_bytes: 1000,
-        hot_bytes: if layout.hot { 32 << 10 } else { usual.hot_bytes },
         hot_segment_bytes: if layout.hot { 16 << 10 } else { usual.hot_segment_bytes },
         ..usual
     }
@@ -145,21 +148,22 @@ impl Setup {
         let base = Self::tiny(Preset::HashKv, window_survives);
         let mut setup = Self { name: format!("{base}, tagging"), ..base };
         setup.groups().survivors = SurvivorRoute::Tagged;
-        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.1, 24 << 10);
         setup
     }
 
     /// Its group layout, which must exist.
     pub fn groups(&mut self) -> &mut GroupLayout {
-        self.options.layout.groups.as_mut().expect("its layout has groups")
+        let layout = self.options.layout();
+        self.options.layout.insert(layout).groups.as_mut().expect("its layout has groups")
     }
 
     /// Tiny sizes, `hoakv` whose hot store takes every key and is evacuated all the time.
     pub fn hot(window_survives: bool) -> Self {
         let base = Self::tiny(Preset::HoaKv, window_survives);
         let mut setup = Self { name: format!("{base}, all keys hot"), ..base };
-        setup.options.groups.heat_limit = Some(1);
-        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup.options.tuning.groups.heat_limit = Some(1);
+        (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.1, 24 << 10);
         setup
     }
 
@@ -168,7 +172,7 @@ impl Setup {
     pub fn crowded_hot_store() -> Self {
         let base = Self::tiny(Preset::HoaKv, true);
         let mut setup = Self { name: format!("{base}, crowded hot store"), ..base };
-        setup.options.groups.hot_bytes = 8 << 10;
+        setup.options.hot_bytes = 8 << 10;
         setup
     }
 
@@ -176,21 +180,21 @@ impl Setup {
     pub fn long_values(preset: Preset, window_survives: bool) -> Self {
         let base = Self::tiny(preset, window_survives);
         let mut setup = Self { name: format!("{base}, long values"), ..base };
-        setup.options.long_value_bytes = Some(1 << 10);
-        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup.options.tuning.long_value_bytes = Some(1 << 10);
+        (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.1, 24 << 10);
         setup
     }
 
     /// Whether some values from readers get files of their own.
     pub fn has_blobs(&self) -> bool {
-        self.options.blob_bytes == BLOB_BYTES
+        self.options.tuning.blob_bytes == BLOB_BYTES
     }
 
     /// The same with values from readers of 200 bytes and more in files of their own.
     #[must_use]
     pub fn with_blobs(mut self) -> Self {
         self.name = format!("{self}, blobs");
-        self.options.blob_bytes = BLOB_BYTES;
+        self.options.tuning.blob_bytes = BLOB_BYTES;
         self
     }
 
@@ -220,7 +224,8 @@ impl Setup {
     pub fn log_in_window(preset: Preset) -> Self {
         let base = Self::tiny(preset, true);
         let mut setup = Self { name: format!("{base}, log in its window"), ..base };
-        (setup.options.log_file_bytes, setup.options.window_bytes) = (512 << 10, Some(128 << 10));
+        (setup.options.tuning.log_file_bytes, setup.options.tuning.window_bytes) =
+            (512 << 10, Some(128 << 10));
         setup
     }
 
@@ -231,10 +236,10 @@ impl Setup {
     pub fn with_small_level0(mut self, level0: Level0) -> Self {
         self.name = format!("{self}, small level 0: {level0:?}");
         let options = &mut self.options;
-        options.level0 = level0;
-        (options.level0_bytes, options.level1_bytes) = (4 << 10, 4 << 10);
-        if options.min_separated != MinSeparated::Never {
-            options.min_separated = MinSeparated::AtLeast(4000);
+        options.tuning.level0 = Some(level0);
+        (options.tuning.level0_bytes, options.tuning.level1_bytes) = (Some(4 << 10), Some(4 << 10));
+        if options.layout().separates() {
+            options.min_separated = Some(4000);
         }
         self
     }
@@ -255,7 +260,8 @@ impl Setup {
     #[must_use]
     pub fn with_large_level0(mut self, level0: Level0) -> Self {
         self.name = format!("{self}, large level 0: {level0:?}");
-        (self.options.level0, self.options.level0_bytes) = (level0, 96 << 10);
+        (self.options.tuning.level0, self.options.tuning.level0_bytes) =
+            (Some(level0), Some(96 << 10));
         self
     }
 
@@ -282,20 +288,23 @@ impl Setup {
                 let changes: [Change; 3] = [
                     ("tiny", |_| {}),
                     ("small tables, lz4, blobs", |o| {
-                        o.blob_bytes = BLOB_BYTES;
-                        (o.block_bytes, o.compression) = (256, Compression::Lz4);
+                        o.tuning.blob_bytes = BLOB_BYTES;
+                        (o.tuning.block_bytes, o.compression) = (256, Compression::Lz4);
                         o.value_compression = ValueCompression::Lz4;
-                        (o.level0_bytes, o.level1_bytes) = (4 << 10, 4 << 10);
-                        o.memtables_max = 1;
+                        (o.tuning.level0_bytes, o.tuning.level1_bytes) =
+                            (Some(4 << 10), Some(4 << 10));
+                        o.tuning.memtables_max = Some(1);
                     }),
                     ("long logs, zstd, eager collection", |o| {
-                        (o.log_file_bytes, o.memtable_log_bytes) = (128 << 10, 96 << 10);
-                        (o.window_bytes, o.memtables_max) = (Some(256 << 10), 3);
-                        (o.compression, o.filter_bits) = (Compression::Zstd, 0);
+                        (o.tuning.log_file_bytes, o.tuning.memtable_log_bytes) =
+                            (128 << 10, 96 << 10);
+                        (o.tuning.window_bytes, o.tuning.memtables_max) =
+                            (Some(256 << 10), Some(3));
+                        (o.compression, o.tuning.filter_bits) = (Compression::Zstd, 0);
                         o.value_compression = ValueCompression::Zstd;
-                        (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
-                        if o.layout.groups.is_some() {
-                            o.groups.victim = VictimPolicy::GreedyRandom(2);
+                        (o.space_amplification, o.tuning.space_floor) = (1.05, 256 << 10);
+                        if o.layout().groups.is_some() {
+                            o.tuning.groups.victim = VictimPolicy::GreedyRandom(2);
                         }
                     }),
                 ];
@@ -321,7 +330,7 @@ impl Setup {
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);
             setup.name = format!("wisckey, values of {len} bytes separated");
-            setup.options.min_separated = MinSeparated::AtLeast(len);
+            setup.options.min_separated = Some(len);
             all.push(setup);
         }
         for (preset, len) in [
@@ -332,8 +341,8 @@ impl Setup {
         ] {
             let mut setup = Self::tiny(preset, true);
             setup.name = format!("{preset}, values of {len} bytes separated, by cost and benefit");
-            setup.options.min_separated = MinSeparated::AtLeast(len);
-            setup.options.groups.victim = VictimPolicy::CostBenefit;
+            setup.options.min_separated = Some(len);
+            setup.options.tuning.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
         all.extend([Self::tagged(true), Self::tagged(false).with_blobs()]);
@@ -345,8 +354,8 @@ impl Setup {
         all.extend([Self::hot(true).with_blobs(), Self::hot(false)]);
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
-        setup.options.min_separated = MinSeparated::AtLeast(0);
-        setup.options.groups.cold_log_counts = false;
+        setup.options.min_separated = Some(0);
+        setup.options.tuning.groups.cold_log_counts = false;
         all.push(setup);
         let mut setup = Self::tiny(Preset::KtStore, true);
         setup.name = "ktstore, two levels".into();

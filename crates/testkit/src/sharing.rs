@@ -26,7 +26,7 @@ fn value(database: usize, round: usize, key: usize) -> String {
 pub fn databases_share_caches(setup: &Setup) -> Checked<()> {
     let resources = Resources::new(CACHE, RECORDS);
     let mut setup = setup.clone();
-    (setup.options.cache_bytes, setup.options.record_cache_bytes) = (None, 0);
+    (setup.options.tuning.cache_bytes, setup.options.record_cache_bytes) = (None, 0);
     setup.options.resources = Some(resources.clone());
     let disks: Vec<Disks> = (0..DATABASES).map(|_| Disks::new(&setup)).collect();
     let open = |disks: &Disks| session::open_all(&disks.storages(), &setup);

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cleavedb::{Db, Durability, MinSeparated, Options};
+use cleavedb::{Db, Durability, Options};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::system::Eviction;
 use cleavedb_bench::system::machine::Machine;
@@ -69,7 +69,7 @@ impl Target {
     /// The current threshold of the database.
     fn present(&self, global: &Global, console: &Console) -> Result<Option<usize>> {
         let db = self.open(global, console)?;
-        let present = db.options().min_separated.least();
+        let present = db.options().min_separated;
         db.close()?;
         Ok(present)
     }
@@ -202,10 +202,10 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     if let Some(saved) = args.set {
         return set(saved, &target, global, console);
     }
-    if target.usual.min_separated == MinSeparated::Never {
+    if !target.usual.layout().separates() {
         let message = format!(
             "the preset {} keeps every value in the index; --preset names one that separates them",
-            target.usual.preset
+            target.usual.chosen_preset()
         );
         return Err(Failure::Usage(message));
     }
@@ -250,19 +250,15 @@ fn search(
     let phases = Search::phases(&args.workload).map_err(failed)?;
     let durability = options.durability;
     let options = options.miniature(IMITATED.div_ceil(args.data.max(1)));
-    let opener = |least| {
-        CleaveOpener::with(Options {
-            min_separated: MinSeparated::AtLeast(least),
-            ..options.clone()
-        })
-    };
+    let opener =
+        |least| CleaveOpener::with(Options { min_separated: Some(least), ..options.clone() });
     let (separated, inline) = (opener(0), opener(usize::MAX));
     if let Some(noise) = Machine::here().noise() {
         console.note(&noise);
     }
     interrupt::watch(console)?;
     let scratch = Scratch::claim(&target.directory.join(SCRATCH)).map_err(failed)?;
-    let stay = stays_cached(&options.layout);
+    let stay = stays_cached(&options.layout());
     let eviction = (!args.cached).then(|| Eviction::of(&target.directory.join(SCRATCH), stay));
     let countdown = Countdown::new(console, "tune", time);
     let begins = |curve: &Curve, next: Next| countdown.say(describe(curve, next));
@@ -284,7 +280,7 @@ fn search(
         other => other.map_err(failed),
     };
     let outcome = Outcome {
-        preset: target.usual.preset.name(),
+        preset: target.usual.chosen_preset().name(),
         directory: target.directory.clone(),
         workload: args.workload.clone(),
         durability: format!("{durability:?}").to_lowercase(),

@@ -5,31 +5,39 @@ use cleavedb_bench::units;
 
 /// The settings in force, as (option, value with unit); `device` is the modelled one, if there is.
 pub(super) fn settings(options: &Options, device: &str) -> Vec<(String, String)> {
+    let options = &options.clone().in_effect();
     let size = |size: usize| units::bytes(size as u64);
-    let min_separated = options.min_separated.least();
+    let set = |bytes: Option<usize>| size(bytes.unwrap_or_default());
+    let level = |bytes: Option<u64>| units::bytes(bytes.unwrap_or_default());
+    let min_separated = options.min_separated;
     let min_separated =
         min_separated.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
+    let tuning = &options.tuning;
+    let memtables = tuning.memtables_max.unwrap_or_default();
     let settings = [
-        ("preset", options.preset.to_string()),
+        ("preset", options.chosen_preset().to_string()),
         ("device", device.to_owned()),
         ("volumes", volumes(&options.volumes)),
         ("durability", format!("{:?}", options.durability).to_lowercase()),
         ("separation", min_separated),
         ("memory", size(options.memory_bytes)),
-        ("memtables", format!("{} and {} full", size(options.memtable()), options.memtables_max)),
-        ("log window", size(options.window())),
-        ("log file", units::bytes(options.log_file_bytes)),
-        ("cache", size(options.cache())),
+        ("memtables", format!("{} and {memtables} full", set(tuning.memtable_bytes))),
+        ("log window", set(tuning.window_bytes)),
+        ("log file", units::bytes(tuning.log_file_bytes)),
+        ("cache", set(tuning.cache_bytes)),
         ("record cache", size(options.record_cache_bytes)),
-        ("read-ahead", size(options.read_ahead_bytes)),
-        ("table block", size(options.block_bytes)),
-        ("table", units::bytes(options.table_bytes)),
+        ("read-ahead", size(tuning.read_ahead_bytes)),
+        ("table block", size(tuning.block_bytes)),
+        ("table", units::bytes(tuning.table_bytes)),
         ("compression", format!("{:?}", options.compression).to_lowercase()),
-        ("filter", format!("{} bits a key", options.filter_bits)),
-        ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
-        ("level 1", units::bytes(options.level1_bytes)),
+        ("filter", format!("{} bits a key", tuning.filter_bits)),
+        (
+            "level 0",
+            format!("{:?}, {}", tuning.level0.unwrap_or_default(), level(tuning.level0_bytes)),
+        ),
+        ("level 1", level(tuning.level1_bytes)),
         ("space goal", format!("{} x live", options.space_amplification)),
-        ("layout", options.layout.to_string()),
+        ("layout", options.layout().to_string()),
         ("tagging", tagging(options).to_owned()),
         ("background", format!("{:?}", options.background)),
         ("settled", "memtables flushed, no job due".to_owned()),
@@ -52,7 +60,7 @@ fn volumes(volumes: &[Volume]) -> String {
 /// The handling of cold values, in words.
 fn tagging(options: &Options) -> &'static str {
     let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
-    match (options.layout.groups.is_some_and(tags), options.groups.cold_log_counts) {
+    match (options.layout().groups.is_some_and(tags), options.tuning.groups.cold_log_counts) {
         (false, _) => "off",
         (true, true) => "on",
         (true, false) => "on, cold log without a limit",
@@ -61,10 +69,10 @@ fn tagging(options: &Options) -> &'static str {
 
 /// The grouping of values, if there is one, in words.
 fn groups(options: &Options) -> Option<String> {
-    let groups = &options.groups;
+    let groups = &options.tuning.groups;
     let size = |bytes| units::bytes(bytes);
     let (capacity, main) = (size(groups.capacity_bytes), size(groups.main_segment_bytes));
-    match options.layout.groups?.partition {
+    match options.layout().groups?.partition {
         Partition::Hash => Some(format!(
             "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
             size(groups.log_segment_bytes),

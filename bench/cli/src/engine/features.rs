@@ -18,7 +18,7 @@ const MEMORY_MIN: usize = 48 << 20;
 /// values in the index are compressed with its blocks, which have no dictionary.
 pub(super) fn opener(opener: &CleaveOpener, needs: &Needs) -> Option<CleaveOpener> {
     let mut options = opener.options.clone();
-    let in_index = options.min_separated.least().is_none();
+    let in_index = !options.layout().separates();
     match (needs.codec, in_index) {
         (Codec::Plain, _) => {}
         (Codec::Lz4, true) => options.compression = Compression::Lz4,

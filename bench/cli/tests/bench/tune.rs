@@ -37,7 +37,7 @@ fn open(home: &Home, db: &str) -> Db {
 
 /// From which size on values leave the index of the database of that name.
 fn threshold(home: &Home, db: &str) -> Option<usize> {
-    open(home, db).options().min_separated.least()
+    open(home, db).options().min_separated
 }
 
 #[test]

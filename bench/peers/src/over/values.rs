@@ -20,9 +20,7 @@ use cleavedb_values::groups::sizing::{self, GroupSizes, Slice};
 use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
-use cleavedb_values::{
-    GroupEdit, GroupLayout, GroupTable, Partition, SegmentSet, SurvivorRoute,
-};
+use cleavedb_values::{GroupEdit, GroupLayout, GroupTable, Partition, SegmentSet, SurvivorRoute};
 
 use super::Sizes;
 use super::cache::Item;
@@ -35,11 +33,8 @@ pub type Moved = Vec<(Vec<u8>, SeqNo, ValuePointer)>;
 const TABLE: &str = "groups";
 
 /// How values are grouped: as HashKV does.
-const HASHKV: GroupLayout = GroupLayout {
-    partition: Partition::Hash,
-    survivors: SurvivorRoute::Group,
-    hot: false,
-};
+const HASHKV: GroupLayout =
+    GroupLayout { partition: Partition::Hash, survivors: SurvivorRoute::Group, hot: false };
 
 /// A record to be written to its group.
 struct Leaving<'a> {

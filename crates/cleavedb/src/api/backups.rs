@@ -14,7 +14,7 @@ use crate::copies::backup;
 use crate::copies::backup_record::BackupRecord;
 use crate::copies::moment::CheckpointReport;
 use crate::inspect::check::CheckReport;
-use crate::open::recovery;
+use crate::settings::options::Options;
 
 /// A backup in a directory.
 #[derive(Clone, Debug)]
@@ -232,9 +232,8 @@ fn restore(
 
 /// Opens the database in `storage` for reading only.
 fn open_to_read(storage: Arc<dyn Storage>) -> Result<Db> {
-    let options = recovery::stored_options(&*storage)?.unwrap_or_default();
     let no_volume = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
-    Db::open_read_only_beside(storage, no_volume, options)
+    Db::open_read_only_beside(storage, no_volume, Options::default())
 }
 
 /// Fails if a restored database is damaged.

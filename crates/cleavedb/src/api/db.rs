@@ -247,7 +247,9 @@ impl Db {
         intent: Intent,
     ) -> Result<Self> {
         // Before the directory is created.
-        options.validate().map_err(|e| e.with("path", path.display()))?;
+        if !path.exists() {
+            options.validate().map_err(|e| e.with("path", path.display()))?;
+        }
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             directories::not_opened(e, options.create_if_missing).with("path", path.display())
         })?;
@@ -284,27 +286,24 @@ impl Db {
         (intent, new_id): (Intent, u64),
     ) -> Result<Self> {
         let (start, _span) = (Instant::now(), tracing::info_span!("open").entered());
-        options.validate()?;
-        let options = options.within_memory();
         // Before the lock, whose file must not be left in a foreign directory.
         check_openable(&*first, &options)?;
         if intent == Intent::Write {
             check_no_backup(&*first)?;
         }
+        let own = directories::lock(&*first)?;
+        let found = StoredDatabase::read(&*first)?;
+        let options = match &found {
+            Some(found) => found.resolve(options)?,
+            None => options.resolved(None).within_stored(None, 0),
+        };
+        options.validate()?;
+        let options = options.within_memory();
         let options = match disk_of(&*first) {
             Ok(bytes) => options.within_disk(bytes),
             // The free space is unknown: the options stay, and a full disk shows at a write.
             Err(_) => options,
         };
-        let own = directories::lock(&*first)?;
-        let found = StoredDatabase::read(&*first)?;
-        if let Some(found) = &found {
-            found.check_layout(&options.layout)?;
-        }
-        let stored = found.as_ref();
-        let retention = stored.map_or(0, StoredDatabase::change_retention);
-        let options =
-            options.within_stored(stored.and_then(StoredDatabase::space_limit), retention);
         let options = if intent == Intent::Write { options.within_limit() } else { options };
         let limit = Limit::of(&options, intent)?;
         let within = |storage| match &limit {

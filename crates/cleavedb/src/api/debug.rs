@@ -32,7 +32,7 @@ macro_rules! debug {
 }
 
 debug! {
-    Db, |db| { preset: db.options().preset };
+    Db, |db| { preset: db.options().chosen_preset() };
     Keyspace, |keyspace| { name: keyspace.name() };
     Snapshot, |snapshot| { seq: snapshot.seq() };
     Cursor, |cursor| { key: cursor.key().map(Bytes::copy_from_slice) };

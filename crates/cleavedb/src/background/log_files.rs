@@ -91,7 +91,7 @@ pub(crate) fn reused_log(
         }
         // The file was written meanwhile or could not be renamed, so it is removed like any other.
         // Its length is that of its blocks: with none it would be taken for unwritten again.
-        engine.obsolete_files.enqueue(old, engine.options.log_file_bytes.max(1));
+        engine.obsolete_files.enqueue(old, engine.options.tuning.log_file_bytes.max(1));
     }
     Ok(None)
 }

@@ -191,7 +191,7 @@ pub(crate) fn evacuate_all(engine: &Engine) -> Result<bool> {
 /// Has flushes evacuate hot segments once more, those that callers want gone among them. Returns
 /// whether the disk had room for that.
 pub(crate) fn evacuate_once(engine: &Engine) -> Result<bool> {
-    let most = flushed_max(moved_beyond(&engine.options.groups));
+    let most = flushed_max(moved_beyond(&engine.options));
     if reserve::room_on_disk(engine) / 2 < most {
         return Ok(false);
     }
@@ -208,7 +208,7 @@ fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<
             return Ok(true);
         }
         // Half of the room, as for a collection in pieces: indexes and last blocks come on top.
-        let most = flushed_max(moved_beyond(&engine.options.groups));
+        let most = flushed_max(moved_beyond(&engine.options));
         if left == before || reserve::room_on_disk(engine) / 2 < most {
             return Ok(false);
         }

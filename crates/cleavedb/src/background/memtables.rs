@@ -25,7 +25,7 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     }
     append.memtable = slot.clone();
     engine.state.swap(|state| state.with_memtable(slot.clone()));
-    engine.throttle.fills_last(|| engine.state.load().waiting() >= engine.options.memtables_max);
+    engine.throttle.fills_last(|| engine.state.load().waiting() >= engine.options.memtables_max());
     engine.commit.log.rouse();
     engine.jobs.wake();
 }

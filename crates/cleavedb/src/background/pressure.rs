@@ -24,7 +24,7 @@ pub(crate) fn update_pressure(engine: &Engine) {
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     sizes::note_bytes(engine, &manifest);
-    let target = engine.options.level0_bytes;
+    let target = engine.options.level0_bytes();
     let level0 = live.version.level_bytes(0);
     let bounds = (target.saturating_mul(2), target.saturating_mul(4));
     let growth = engine.throttle.growth().level0;

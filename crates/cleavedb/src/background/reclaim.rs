@@ -217,7 +217,7 @@ pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
 /// Flushes what is in MemTables. If the most MemTables wait already, it waits for them and seals no
 /// other: each call that fails would add one more.
 pub(crate) fn flush_young(engine: &Engine) -> Result<()> {
-    let lag = engine.state.load().waiting() >= engine.options.memtables_max;
+    let lag = engine.state.load().waiting() >= engine.options.memtables_max();
     if lag { scheduler::wait_idle(engine) } else { maintenance::flush_all(engine) }
 }
 

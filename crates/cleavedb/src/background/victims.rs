@@ -59,7 +59,7 @@ pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
     let (sizing, index) = (live.groups.partition().sizing(), live.version.largest_level_bytes());
     SpaceGoal {
         amplification: engine.options.space_amplification,
-        floor: engine.options.space_floor,
+        floor: engine.options.tuning.space_floor,
         beside: sizing.counted_beside(&live.groups, index),
     }
 }
@@ -106,13 +106,13 @@ pub(crate) fn choose_groups(
     let forced = is_any.then(sound).into_iter().flatten().filter(is_forced);
     // A full disk may have no room for several groups, so they are collected one by one.
     let alone = jobs.collect_alone || engine.full.is_short();
-    let room = if alone { 0 } else { engine.options.groups.main_segment_bytes };
+    let room = if alone { 0 } else { engine.options.tuning.groups.main_segment_bytes };
     let forced = first_that_fit(groups, forced, room);
     // On a full disk no group is collected only to split it: in pieces, it could not.
     if !forced.is_empty() || engine.full.is_short() && !over {
         return forced;
     }
-    let segments = engine.options.groups.segments();
+    let segments = engine.options.tuning.groups.segments();
     let sizing = groups.partition().sizing();
     let shared = sizing.shared_segments(&segments, groups);
     let mut sound = sound();
@@ -125,7 +125,11 @@ pub(crate) fn choose_groups(
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
         let mut candidates = candidates(engine, live, &jobs.damaged.groups);
         candidates.retain(|candidate| may_win(candidate.group));
-        engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)
+        engine.options.tuning.groups.victim.choose(
+            candidates,
+            engine.counters.collections.get(),
+            room,
+        )
     } else {
         sizing.outgrown(&segments, groups, &sound).into_iter().filter(fits).collect()
     };
@@ -178,7 +182,7 @@ pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> b
 /// Bytes of values that count for the space goal. Bytes that no collection can free are left out:
 /// dead records in damaged places or in log files that replay still needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
-    let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
+    let limited = live.groups.is_empty() || engine.options.tuning.groups.cold_log_counts;
     let apart = if limited { 0 } else { live.value_files.segment_bytes() };
     let counted = live.value_bytes() - apart;
     if planted(Bug::GarbageOfNobodyCounts) {
@@ -266,7 +270,7 @@ pub(crate) fn coldest(
 ) -> Option<(FileNumber, CostBenefit)> {
     let may_win = may_win(engine, live, survivors);
     let sound = |number| !damaged.files.contains(&number) && may_win(number);
-    let counts = engine.options.groups.cold_log_counts;
+    let counts = engine.options.tuning.groups.cold_log_counts;
     counts.then(|| most_dead(&live.value_files, live.unexposed, live.owned(), sound)).flatten()
 }
 

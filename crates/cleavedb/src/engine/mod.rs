@@ -395,8 +395,8 @@ impl Engine {
 /// The options with which tables are written under `options`.
 pub(crate) fn table_options(options: &Options) -> TableOptions {
     TableOptions {
-        block_bytes: options.block_bytes,
-        bits_per_key: options.filter_bits as u32,
+        block_bytes: options.tuning.block_bytes,
+        bits_per_key: options.tuning.filter_bits as u32,
         compression: options.compression,
     }
 }

@@ -129,7 +129,7 @@ impl StaleBlobs {
             return false;
         }
         let owned = live.owned() + live.value_files.blob_bytes().saturating_sub(bytes);
-        let (floor, beside) = (options.space_floor, live.version.largest_level_bytes());
+        let (floor, beside) = (options.tuning.space_floor, live.version.largest_level_bytes());
         let goal = SpaceGoal { amplification: options.space_amplification, floor, beside };
         bytes > goal.allowed(owned) - owned
     }

@@ -219,7 +219,7 @@ pub(crate) fn retire_segments(engine: &Engine, live: &LiveFiles, files: &[(FileN
             // once.
             None => {
                 let name = cleavedb_storage::Name::numbered(*kind, *number);
-                engine.obsolete_files.enqueue(name, engine.options.log_file_bytes);
+                engine.obsolete_files.enqueue(name, engine.options.tuning.log_file_bytes);
             }
         }
     }

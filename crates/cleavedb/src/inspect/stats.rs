@@ -107,7 +107,7 @@ fn values(engine: &Engine, live: &LiveFiles) -> Metrics {
 
 /// Bytes of log segments that groups take from their reserve, and those of the reserve.
 fn reserve(engine: &Engine, live: &LiveFiles) -> (u64, u64) {
-    let segments = engine.options.groups.segments();
+    let segments = engine.options.tuning.groups.segments();
     let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
     shared.unwrap_or_default()
 }

@@ -61,10 +61,9 @@ pub(crate) fn build(
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
     let live = manifest.live().clone();
-    let min_separated = options.min_separated.given(live.saved_separation());
-    let options = Options { min_separated, ..options };
+    let options = options.complete(live.saved_separation());
     let (poison, noted) = (Arc::default(), RecentWrites::new(options.recent_writes_max()));
-    let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
+    let (log, appender) = Log::idle(database_id, recovered.position, options.tuning.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
     let new = || Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let memtable = recovered.memtable.unwrap_or_else(new);
@@ -141,9 +140,9 @@ fn hot_store(
     };
     let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
     let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
-    let groups = &options.groups;
-    let empty = || Arc::new(HotStore::new(database_id, groups.hot_bytes, groups.heat_limit));
-    known.or_else(|| options.layout.has_hot_store().then(empty))
+    let groups = &options.tuning.groups;
+    let empty = || Arc::new(HotStore::new(database_id, options.hot_bytes, groups.heat_limit));
+    known.or_else(|| options.layout().has_hot_store().then(empty))
 }
 
 /// Whether two engines have one hot store.

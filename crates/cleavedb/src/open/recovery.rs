@@ -22,7 +22,7 @@ use cleavedb_storage::{
     Access, FileKind, FoundWindow, LeftWindow, Mode, MultiDirStorage, Name, ObsoleteFiles,
     RemoveMode, Storage, WindowIdentity,
 };
-use cleavedb_values::{ValueFileMeta, ValueLayout};
+use cleavedb_values::ValueFileMeta;
 
 use crate::engine::value_files::initial;
 use crate::open::directories::Directories;
@@ -63,18 +63,21 @@ impl StoredDatabase {
         Ok(Some(Self { current, stored }))
     }
 
-    /// Fails if its layout is not the one `asked` for.
-    pub(crate) fn check_layout(&self, asked: &ValueLayout) -> Result<()> {
-        let stored = self.stored.value_layout()?;
-        if stored == *asked {
-            return Ok(());
+    /// `options` for this database: what they leave out is as it was stored. Fails if they ask for
+    /// another layout than its own.
+    pub(crate) fn resolve(&self, options: Options) -> Result<Options> {
+        let (preset, stored) = (self.current.preset, self.stored.value_layout()?);
+        let options = options.resolved(Some((preset, stored)));
+        let asked = options.layout();
+        if asked != stored {
+            let message = format!(
+                "the database was created with preset {preset} and keeps {stored}; it cannot be \
+                 opened as one that keeps {asked}: leave the preset out"
+            );
+            return Err(Error::new(ErrorKind::LayoutMismatch, message));
         }
-        let message = format!(
-            "the database was created with preset {} and keeps {stored}; it cannot be opened as \
-             one that keeps {asked}",
-            self.current.preset
-        );
-        Err(Error::new(ErrorKind::LayoutMismatch, message))
+        let retention = self.stored.change_retention();
+        Ok(options.within_stored(self.stored.space_limit(), retention))
     }
 
     /// Its volumes, in the order of their numbers.
@@ -85,16 +88,6 @@ impl StoredDatabase {
     /// What its `current` says.
     pub(crate) fn into_current(self) -> Current {
         self.current
-    }
-
-    /// Its space limit in bytes, if it has one.
-    pub(crate) fn space_limit(&self) -> Option<u64> {
-        self.stored.space_limit()
-    }
-
-    /// Bytes of its log that it keeps for readers of changes.
-    pub(crate) fn change_retention(&self) -> u64 {
-        self.stored.change_retention()
     }
 }
 
@@ -147,7 +140,7 @@ pub(crate) fn recover(
             (live.session, live.closed) = (None, false);
             (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
             let (manifest, volumes) = (FileNumber(next_file), directories.volumes.clone());
-            let preset = current.map_or(options.preset, |current| current.preset);
+            let preset = current.map_or_else(|| options.chosen_preset(), |current| current.preset);
             let next = Current { manifest, database_id, preset, volumes };
             Manifest::begin(storage.clone(), next, live)?
         }
@@ -214,15 +207,15 @@ fn the_longer<'a>(
 fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
     live.space_limit = options.space_limit.unwrap_or_default();
     live.change_log.bytes = options.change_retention();
-    live.layout = Some(options.layout);
-    live.groups = Arc::new(initial(&options.layout)?);
+    live.layout = options.layout;
+    live.groups = Arc::new(initial(&options.layout())?);
     Ok(())
 }
 
 pub(crate) fn block_cache(options: &Options) -> Arc<BlockCache> {
     let own = || BlockCache::new(options.cache() as u64).pinning(options.open_tables() as u64);
     let cache = options.resources.as_ref().map_or_else(own, Resources::block_cache);
-    Arc::new(cache.reading_ahead(options.read_ahead_bytes))
+    Arc::new(cache.reading_ahead(options.tuning.read_ahead_bytes))
 }
 
 /// Whether the last manifest that all volumes have seen is the one that `current` names, and not a
@@ -358,7 +351,7 @@ fn lost_edits(unnamed: Name) -> Error {
 }
 
 /// Fails if there is a database in `storage` and the options require a new one, or if there is none
-/// and none may be created there.
+/// and none may be created there, or not with these options.
 pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
     match Current::read(storage)? {
         Some(_) if options.error_if_exists => {
@@ -366,7 +359,10 @@ pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result
             Err(Error::new(ErrorKind::AlreadyExists, message))
         }
         Some(_) => Ok(()),
-        None => check_empty(storage, options),
+        None => {
+            options.validate()?;
+            check_empty(storage, options)
+        }
     }
 }
 
@@ -487,8 +483,9 @@ pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
         found = StoredDatabase::read(storage);
     }
     let Some(StoredDatabase { current, stored }) = found? else { return Ok(None) };
-    let options = Options::preset(current.preset).with_layout(stored.value_layout()?);
+    let (preset, layout) = (Some(current.preset), Some(stored.value_layout()?));
     let change_retention_bytes = Some(stored.change_retention()).filter(|bytes| *bytes > 0);
     let space_limit = stored.space_limit();
-    Ok(Some(Options { space_limit, change_retention_bytes, ..options }))
+    let usual = Options::default();
+    Ok(Some(Options { preset, layout, space_limit, change_retention_bytes, ..usual }))
 }

@@ -317,7 +317,7 @@ impl<'a> Replay<'a> {
             for mut op in batch.drain(..) {
                 if planted(Bug::OptionsDecideReplay)
                     && op.header.kind == RecordKind::Inline
-                    && self.options.min_separated.separates(op.header.value_len as usize)
+                    && self.options.separates(op.header.value_len as usize)
                 {
                     op.header.kind = RecordKind::Separated;
                 }

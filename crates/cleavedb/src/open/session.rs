@@ -246,7 +246,7 @@ fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<B
     let name = Name::numbered(FileKind::Log, number);
     let failed = |e| Error::io("create the log", e).with("file", name).with_remedy();
     let file = engine.storage.create(FileClass::Log, number, access).map_err(failed)?;
-    let allocated = ALLOCATED_MIN.min(engine.options.log_file_bytes);
+    let allocated = ALLOCATED_MIN.min(engine.options.tuning.log_file_bytes);
     let allocated = engine.full.allocate_log(&*file, allocated).map_err(|e| {
         engine.discard(FileKind::Log, &[number]);
         engine.with_volume(failed(e))

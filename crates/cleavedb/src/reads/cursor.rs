@@ -130,7 +130,7 @@ impl Cursor {
     }
 
     fn of(moment: Moment, bounds: Bounds) -> Self {
-        let ahead = ReadAhead::new(&moment.engine.options.layout);
+        let ahead = ReadAhead::new(&moment.engine.options.layout());
         Self {
             moment,
             bounds,

@@ -139,7 +139,7 @@ fn get_charging(
 /// The job queue to wake when a table's seek budget is spent; `None` unless level 0 counts seeks.
 #[inline]
 fn seeks(engine: &Engine) -> Option<&Jobs> {
-    compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
+    compacts_on_seeks(engine.options.level0()).then_some(&engine.jobs)
 }
 
 /// The value of the version `seq` of a key with this hash, if the record cache has it.

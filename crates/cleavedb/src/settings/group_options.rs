@@ -38,10 +38,6 @@ pub struct GroupOptions {
     /// Default: true. The paper leaves it without a limit: if false, it is not collected for the
     /// sake of space, and grows.
     pub cold_log_counts: bool,
-    /// Most bytes of hot segments, where the layout has a hot store; besides, they take no more
-    /// than a quarter of all values, or 8 MiB. Either may be exceeded by half for a short time. At
-    /// most 128 GiB. Default: 256 MiB.
-    pub hot_bytes: u64,
     /// Most bytes of the records of a hot segment (HoaKV's vTable, section 3.3), 16 KiB to 2 MiB. A
     /// value that takes more than an eighth of it does not become hot. Default: 2 MiB.
     pub hot_segment_bytes: u64,
@@ -61,7 +57,6 @@ impl Default for GroupOptions {
             victim: VictimPolicy::Greedy,
             key_block_record_bytes: 12 << 10,
             cold_log_counts: true,
-            hot_bytes: 256 << 20,
             hot_segment_bytes: 2 << 20,
             heat_limit: None,
         }

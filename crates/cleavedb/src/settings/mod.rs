@@ -7,5 +7,6 @@ pub(crate) mod volume;
 pub(crate) mod group_options;
 pub(crate) mod crew;
 pub(crate) mod resources;
+pub(crate) mod tuning;
 pub(crate) mod options;
 pub mod encode;

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_index::Compression;
-use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
@@ -27,11 +26,14 @@ use crate::settings::group_options::GroupOptions;
 use crate::settings::merge::MergeOperators;
 use crate::settings::resources::Resources;
 use crate::settings::time::{SystemClock, TimeSource};
+use crate::settings::tuning::Tuning;
 use crate::settings::volume::Volume;
 
 pub(crate) use log::LogPolicy;
 pub(crate) use memory::MemTableLimits;
 pub use presets::Preset;
+
+use presets::Row;
 
 use memory::default_memory;
 
@@ -46,44 +48,6 @@ pub enum Durability {
     Sync,
 }
 
-/// When a value is kept outside of the index. Where the log stores values this is decided at commit
-/// and stored in the record's kind; where groups store them, at the flush that moves it there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MinSeparated {
-    /// Values stay in the index, except long ones ([`Options::long_value_bytes`]).
-    Never,
-    /// Values of at least this many bytes leave the index; 0 separates every value.
-    AtLeast(usize),
-    /// As [`MinSeparated::AtLeast`] with the length that [`crate::Keyspace::store_min_separated`]
-    /// stored with the data, or with this number of bytes if none is stored.
-    Stored(usize),
-}
-
-impl MinSeparated {
-    /// Whether a value of this length is separated.
-    #[inline]
-    pub fn separates(self, value_len: usize) -> bool {
-        self.least().is_some_and(|least| value_len >= least)
-    }
-
-    /// Length of the shortest value that is separated, in bytes; `None` if none is.
-    #[inline]
-    pub fn least(self) -> Option<usize> {
-        match self {
-            Self::Never => None,
-            Self::AtLeast(least) | Self::Stored(least) => Some(least),
-        }
-    }
-
-    /// The value in effect for a database with the stored length `saved`.
-    pub(crate) fn given(self, saved: Option<usize>) -> Self {
-        match self {
-            Self::Stored(default) => Self::AtLeast(saved.unwrap_or(default)),
-            said => said,
-        }
-    }
-}
-
 /// How background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
@@ -95,17 +59,22 @@ pub enum Background {
     Manual,
 }
 
-/// Options of a database. `Options::default()` is `Options::preset(Preset::KtStore)`. On a disk of
-/// less than 8 GiB, and below a small [`Options::space_limit`], MemTables, files and levels are
-/// made smaller, whatever is set: [`crate::Db::options`] returns the values in effect.
+/// Options of a database. What is not set follows from the data that is there, or is that of
+/// [`Preset::KtStore`] in a new database. On a disk of less than 8 GiB, and below a small
+/// [`Options::space_limit`], MemTables, files and levels are made smaller, whatever is set:
+/// [`crate::Db::options`] returns the values in effect.
+///
+/// More fields come with time: end a literal with `..Options::default()`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The preset whose name a new database stores; tools use its tuning when they open the
-    /// database. An existing database may be opened with another preset of the same layout.
-    pub preset: Preset,
-    /// How values are kept: stored with the data at creation, and compared at every open, which
-    /// fails with [`crate::ErrorKind::LayoutMismatch`] if it differs. Default: that of the preset.
-    pub layout: ValueLayout,
+    /// The preset: how values are kept in a new database, which stores its name, and tuning that
+    /// goes with it. An existing database may be opened with another preset of the same layout.
+    /// Default: the stored one; for a new database `KtStore`.
+    pub preset: Option<Preset>,
+    /// How values are kept: stored with the data at creation. An open fails with
+    /// [`crate::ErrorKind::LayoutMismatch`] if this, or the preset, asks for another. Default: that
+    /// of the preset.
+    pub layout: Option<ValueLayout>,
     /// Create the database if the directory is missing or empty. Its parent directory must exist.
     /// Default: true.
     pub create_if_missing: bool,
@@ -114,11 +83,14 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Durability of writes that do not specify one. Default: `Sync`, as users of a library expect.
     pub durability: Durability,
-    /// When values leave the index; may differ at each open. Default: the length saved with the
-    /// data; if none is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
-    /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
-    /// it on a disk.
-    pub min_separated: MinSeparated,
+    /// Length from which on values leave the index, in bytes; 0 for all of them; may differ at each
+    /// open. Default: the length saved with the data
+    /// ([`crate::Keyspace::store_min_separated`]); if none is, 0 bytes for `WiscKey`, whose paper
+    /// separates all values, and 192 for `HashKv`, its paper's own finding (section 3.5), `KtStore`
+    /// and `HoaKv`; `cleave tune` measures it on a disk. Has no meaning, and is refused, where the
+    /// layout keeps values in the index; long ones leave it there, too
+    /// ([`Tuning::long_value_bytes`]).
+    pub min_separated: Option<usize>,
     /// Most memory of the database, in bytes: MemTables, log window, cache, filters and block
     /// indexes of tables, buffers of jobs, keys of a collection. Memory that a caller holds,
     /// including returned values, does not count. Sizes that are not set are derived from it
@@ -126,56 +98,16 @@ pub struct Options {
     /// quarters of it together. Default: 768 MiB, from which the defaults below follow, or a third
     /// of the memory of the machine or of the control group, if that is less; at least 48 MiB.
     pub memory_bytes: usize,
-    /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
-    /// flushes and compactions would hold it whole in memory. It stays in the log, or goes to its
-    /// group, and is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is
-    /// less; at most a 48th.
-    pub long_value_bytes: Option<usize>,
-    /// Length from which on a value that comes from a reader ([`crate::Keyspace::put_reader`]) gets
-    /// a file of its own, in bytes; 1 GiB at most. Default: 4 MiB, since each such file costs a
-    /// sync and an edit of the manifest.
-    pub blob_bytes: u64,
-    /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, at which a flush
-    /// is one table of useful length; where values stay in the index a 32nd, 24 MiB, so that the
-    /// log is needed for a short time and most of it never reaches the device (decision 0021).
-    pub memtable_bytes: Option<usize>,
-    /// Full MemTables that may wait for their flush before writers wait. Default: 2; 3 for
-    /// `WiscKey`, whose MemTables are small.
-    pub memtables_max: usize,
-    /// Most log that one MemTable may cover, in bytes. Default: 256 MiB, to limit replay after a
-    /// crash and log that cannot be collected (design, section 2). Where values move into groups at
-    /// the flush, it is also limited to a MemTable's memory.
-    pub memtable_log_bytes: u64,
-    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection; at most
-    /// a twelfth of the memory, since a collection holds the keys of a file.
-    pub log_file_bytes: u64,
-    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB; at most a twelfth of
-    /// the memory.
-    pub segment_bytes: u64,
-    /// Length to which the log window may grow, in bytes, a multiple of 4096. It is a mapped file
-    /// where that is safe, else memory; it is never locked. Default: 16 MiB, a dozen writes of the
-    /// drain; 4 MiB where values stay in the index, since the drain does not wait for the device
-    /// there. Where values move into groups at the flush and commits are not synced by default: the
-    /// log of all MemTables and 8 MiB, 200 MiB in all, so that the flush reads it there and the log
-    /// is hardly ever written to its files (decision 0026).
-    pub window_bytes: Option<usize>,
-    /// Memory for table blocks, in bytes, less the memory of filters and block indexes
-    /// ([`Options::open_tables`]). Default: a twelfth of the memory, 64 MiB: a block that is not
-    /// cached is often in the page cache, and caching it twice wastes memory.
-    pub cache_bytes: Option<usize>,
     /// Memory for whole records of separated values that were read lately, in bytes; 0 for none. It
     /// is a part of `memory_bytes`: sizes that are not set are derived from the rest, at least 48
     /// MiB. Gets and `multi_get` fill it; scans use what is there. Values longer than a 64th of it
     /// are not cached. A cached value is returned although its file was damaged since. Default: 0,
     /// since the page cache often holds the same bytes (decision 0033).
     pub record_cache_bytes: usize,
-    /// Most bytes of a table that are read ahead of a sequential scan. Default: 512 KiB, twice
-    /// RocksDB's. With 0 each block is read when it is needed.
-    pub read_ahead_bytes: usize,
-    /// Uncompressed length of a table block, in bytes. Default: 4096, a page of the device.
-    pub block_bytes: usize,
-    /// Filter bits per key. Default: 10, for one false positive in a hundred.
-    pub filter_bits: usize,
+    /// Most bytes of hot segments, where the layout has a hot store (`HoaKv`); besides, they take
+    /// no more than a quarter of all values, or 8 MiB. Either may be exceeded by half for a short
+    /// time. At most 128 GiB. Default: 256 MiB.
+    pub hot_bytes: u64,
     /// Compression of table blocks. Default: none; keys and pointers gain little beyond shared
     /// prefixes.
     pub compression: Compression,
@@ -183,23 +115,10 @@ pub struct Options {
     /// keyspace may have another ([`crate::KeyspaceOptions::compression`]). Values that are there
     /// stay as they are. Default: none.
     pub value_compression: ValueCompression,
-    /// Length at which a table ends, in bytes. Default: 32 MiB.
-    pub table_bytes: u64,
-    /// How level 0 is kept; may differ at each open. Default: whole; for `Ohdb` 10 partitions, as
-    /// in the paper (section IV.A). With one table at a time, reads also cause compactions.
-    pub level0: Level0,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 512 MiB, so that deeper
-    /// levels are rewritten seldom (decision 0021); 64 MiB where the index only holds pointers.
-    pub level0_bytes: u64,
-    /// Bytes of level 1; each further level holds ten times more. Default: the size of level 0, or
-    /// 256 MiB if that is less.
-    pub level1_bytes: u64,
     /// Bytes of value files per live byte above which the oldest are collected. Where groups share
     /// a reserve (HashKV), the bytes of the index count too, on both sides. Default: 1.3
     /// (invariant 12).
     pub space_amplification: f64,
-    /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
-    pub space_floor: u64,
     /// Most bytes of all files of the database, in all its directories; reserved space counts, and
     /// so do files that readers still hold. It is never exceeded. Writes are slowed and then
     /// stopped before it, at a distance for the needs of jobs: all MemTables, two log files, and
@@ -248,7 +167,7 @@ pub struct Options {
     /// [`crate::Operand::add`], [`crate::Operand::append`] and [`crate::Operand::max`].
     pub merge_operators: MergeOperators,
     /// Memory for caches, and threads, that other databases share. The memory stands in place of
-    /// [`Options::cache_bytes`] and [`Options::record_cache_bytes`], which stay unset then, and is
+    /// [`Tuning::cache_bytes`] and [`Options::record_cache_bytes`], which stay unset then, and is
     /// no part of [`Options::memory_bytes`]. Default: none, so that each database has its own.
     pub resources: Option<Resources>,
     /// Most bytes that compactions and collections write in a second; [`crate::Db`] can change it
@@ -263,19 +182,49 @@ pub struct Options {
     /// Of how many operations one is timed, for [`crate::Metrics::latencies`]: 1 for all, which
     /// costs about 100 ns each, 100 for about 1 ns each. Default: 0 for none.
     pub latency_sampling: u32,
-    /// Groups of values, for `HashKv` and `KtStore`.
-    pub groups: GroupOptions,
     /// Directories besides the database's own, and the classes placed there. Existing ones need not
     /// be named again. Default: none.
     pub volumes: Vec<Volume>,
     /// How background work is done. Default: two threads for compactions and collections, besides
     /// the others.
     pub background: Background,
+    /// Sizes and policies that need no choice.
+    pub tuning: Tuning,
+    #[doc(hidden)]
+    pub more: (),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self::preset(Preset::default())
+        Self {
+            preset: None,
+            layout: None,
+            create_if_missing: true,
+            error_if_exists: false,
+            durability: Durability::Sync,
+            min_separated: None,
+            memory_bytes: default_memory(),
+            record_cache_bytes: 0,
+            hot_bytes: 256 << 20,
+            compression: Compression::None,
+            value_compression: ValueCompression::None,
+            space_amplification: 1.3,
+            space_limit: None,
+            change_retention_bytes: None,
+            accept_lost_window: false,
+            expired_within: Duration::from_secs(24 * 60 * 60),
+            time: Arc::new(SystemClock),
+            filter: None,
+            merge_operators: MergeOperators::default(),
+            resources: None,
+            background_bytes_per_second: None,
+            listeners: Vec::new(),
+            latency_sampling: 0,
+            volumes: Vec::new(),
+            background: Background::Threads(2),
+            tuning: Tuning::default(),
+            more: (),
+        }
     }
 }
 
@@ -292,68 +241,101 @@ impl Options {
 
     /// The options of a preset.
     pub fn preset(preset: Preset) -> Self {
-        let row = preset.row();
-        let (level0_bytes, level1_bytes) = row.level_bytes;
-        Self {
-            preset,
-            layout: row.layout,
-            create_if_missing: true,
-            error_if_exists: false,
-            durability: Durability::Sync,
-            min_separated: row.min_separated,
-            memory_bytes: default_memory(),
-            long_value_bytes: None,
-            blob_bytes: 4 << 20,
-            memtable_bytes: None,
-            memtables_max: row.memtables_max,
-            memtable_log_bytes: 256 << 20,
-            log_file_bytes: 64 << 20,
-            segment_bytes: 64 << 20,
-            window_bytes: None,
-            cache_bytes: None,
-            record_cache_bytes: 0,
-            read_ahead_bytes: READ_AHEAD,
-            block_bytes: 4096,
-            filter_bits: 10,
-            compression: Compression::None,
-            value_compression: ValueCompression::None,
-            table_bytes: 32 << 20,
-            level0: row.level0,
-            level0_bytes,
-            level1_bytes,
-            space_amplification: 1.3,
-            space_floor: 64 << 20,
-            space_limit: None,
-            change_retention_bytes: None,
-            accept_lost_window: false,
-            expired_within: Duration::from_secs(24 * 60 * 60),
-            time: Arc::new(SystemClock),
-            filter: None,
-            merge_operators: MergeOperators::default(),
-            resources: None,
-            background_bytes_per_second: None,
-            listeners: Vec::new(),
-            latency_sampling: 0,
-            groups: GroupOptions::default(),
-            volumes: Vec::new(),
-            background: Background::Threads(2),
-        }
+        Self { preset: Some(preset), ..Self::default() }
     }
 
-    /// These options with another layout, and with the separation of the preset most similar to it,
-    /// if the current one is not valid for it.
+    /// These options for a database that was created with the `stored` preset and layout, or for a
+    /// new one: both are set.
+    pub(crate) fn resolved(self, stored: Option<(Preset, ValueLayout)>) -> Self {
+        let preset = self.preset.or(stored.map(|(preset, _)| preset));
+        let of_preset = || self.preset.map(|preset| preset.row().layout);
+        let of_stored = || stored.map(|(_, layout)| layout);
+        let layout = self.layout.or_else(of_preset).or_else(of_stored);
+        let asked = Self { preset, layout, ..self };
+        Self { preset: Some(asked.chosen_preset()), layout: Some(asked.layout()), ..asked }
+    }
+
+    /// The row of the preset, or of the one most similar to the layout.
+    fn row(&self) -> &'static Row {
+        let like = || self.layout.as_ref().map(Preset::of_layout);
+        self.preset.or_else(like).unwrap_or_default().row()
+    }
+
+    /// The preset in effect: if none is set, the one most similar to the layout.
+    pub fn chosen_preset(&self) -> Preset {
+        self.row().preset
+    }
+
+    /// How values are kept.
+    #[inline]
+    pub fn layout(&self) -> ValueLayout {
+        self.layout.unwrap_or_else(|| self.row().layout)
+    }
+
+    /// Length of the shortest value that leaves the index, in bytes; `None` if the
+    /// layout keeps values in the index.
+    #[inline]
+    pub(crate) fn least_separated(&self) -> Option<usize> {
+        let usual = || self.chosen_preset().min_separated(&self.layout());
+        self.min_separated.or_else(usual)
+    }
+
+    /// Whether a value of this length is separated.
+    pub(crate) fn separates(&self, value_len: usize) -> bool {
+        self.least_separated().is_some_and(|least| value_len >= least)
+    }
+
+    /// These options for a new database on a large disk, with all that follows from others set.
     #[must_use]
-    pub fn with_layout(self, layout: ValueLayout) -> Self {
-        let fits = layout.separates() == (self.min_separated != MinSeparated::Never);
-        let min_separated =
-            if fits { self.min_separated } else { self.preset.min_separated(&layout) };
-        Self { layout, min_separated, ..self }
+    pub fn in_effect(self) -> Self {
+        self.resolved(None).within_memory().complete(None)
+    }
+
+    /// These options with all that follows from others set, for a database that saved the length
+    /// from which on values leave the index.
+    pub(crate) fn complete(self, saved: Option<usize>) -> Self {
+        let saved = saved.filter(|_| self.layout().separates());
+        let min_separated = self.min_separated.or(saved).or_else(|| self.least_separated());
+        let tuning = Tuning {
+            long_value_bytes: Some(self.long_value()),
+            memtable_bytes: Some(self.memtable()),
+            memtables_max: Some(self.memtables_max()),
+            window_bytes: Some(self.window()),
+            cache_bytes: Some(self.cache()).filter(|_| self.resources.is_none()),
+            level0: Some(self.level0()),
+            level0_bytes: Some(self.level0_bytes()),
+            level1_bytes: Some(self.level1_bytes()),
+            ..self.tuning
+        };
+        Self { min_separated, tuning, ..self }
+    }
+
+    /// Full MemTables that may wait for their flush.
+    #[inline]
+    pub(crate) fn memtables_max(&self) -> usize {
+        self.tuning.memtables_max.unwrap_or_else(|| self.row().memtables_max)
+    }
+
+    /// How level 0 is kept.
+    #[inline]
+    pub(crate) fn level0(&self) -> Level0 {
+        self.tuning.level0.unwrap_or_else(|| self.row().level0)
+    }
+
+    /// Bytes of level 0 above which it is compacted.
+    pub(crate) fn level0_bytes(&self) -> u64 {
+        self.tuning.level0_bytes.unwrap_or_else(|| self.row().level_bytes.0)
+    }
+
+    /// Bytes of level 1.
+    pub(crate) fn level1_bytes(&self) -> u64 {
+        self.tuning.level1_bytes.unwrap_or_else(|| self.row().level_bytes.1)
     }
 
     /// The consequences of the layout for the log.
     #[inline]
     pub(crate) fn log(&self) -> LogPolicy {
-        LogPolicy::of(&self.layout)
+        LogPolicy::of(&self.layout())
     }
 
     /// Most log that one MemTable covers, in bytes.
@@ -389,18 +371,19 @@ impl Options {
         self.log().access(self.durability, window_survives)
     }
 
-    /// Options of groups, in which no file is longer than `most` and the capacity is at most
-    /// `capacity`; unchanged where there are no groups.
-    fn groups_within(&self, most: u64, capacity: u64) -> GroupOptions {
-        self.changed_groups(|layout, groups| GroupOptions {
+    /// These options with groups in which no file is longer than `most` and the capacity is at
+    /// most `capacity`; unchanged where there are no groups.
+    fn groups_within(self, most: u64, capacity: u64) -> Self {
+        let groups = self.changed_groups(|_, groups| GroupOptions {
             main_segment_bytes: groups.main_segment_bytes.min(most),
             capacity_bytes: groups.capacity_bytes.min(capacity),
-            hot_bytes: match layout.hot {
-                true => groups.hot_bytes.min((capacity / HOT_PART).max(HOT_MIN)),
-                false => groups.hot_bytes,
-            },
             ..groups
-        })
+        });
+        let hot_bytes = match self.layout().has_hot_store() {
+            true => self.hot_bytes.min((capacity / HOT_PART).max(HOT_MIN)),
+            false => self.hot_bytes,
+        };
+        Self { hot_bytes, tuning: Tuning { groups, ..self.tuning }, ..self }
     }
 
     /// Options of groups, changed so; unchanged where there are no groups.
@@ -408,8 +391,8 @@ impl Options {
         &self,
         change: impl FnOnce(GroupLayout, GroupOptions) -> GroupOptions,
     ) -> GroupOptions {
-        let groups = self.groups.clone();
-        match self.layout.groups {
+        let groups = self.tuning.groups.clone();
+        match self.layout().groups {
             None => groups,
             Some(layout) => change(layout, groups),
         }
@@ -435,7 +418,7 @@ mod tests {
     #[test]
     fn contradictions_are_refused_with_a_reason() {
         let mut options = Options::preset(Preset::Lsm);
-        options.min_separated = MinSeparated::AtLeast(1024);
+        options.min_separated = Some(1024);
         let error = options.validate().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
         assert!(error.message().contains("a preset whose layout"));

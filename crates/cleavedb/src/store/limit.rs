@@ -17,7 +17,6 @@ use cleavedb_values::groups::Extent;
 use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::control::gate::Intent;
-use crate::settings::group_options::GroupOptions;
 use crate::settings::options::Options;
 use crate::store::manifest::LEN_MAX as MANIFEST_MAX;
 
@@ -156,19 +155,20 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 /// which the store was too long, or which a caller asked for, but no more than the longest store
 /// has that takes values.
 fn hot_max(options: &Options, bytes: u64) -> u64 {
-    if !options.layout.has_hot_store() {
+    if !options.layout().has_hot_store() {
         return 0;
     }
-    let GroupOptions { hot_bytes: hot, hot_segment_bytes: segment, .. } = options.groups;
+    let (hot, segment) = (options.hot_bytes, options.tuning.groups.hot_segment_bytes);
     let promoted = hot / PROMOTED;
-    let evacuated = bytes + promoted + moved_beyond(&options.groups);
+    let evacuated = bytes + promoted + moved_beyond(options);
     let longest = hot + hot / 2 + hot.min(record_max(segment));
     flushed_max(promoted + evacuated.min(longest)) + hot / STUBS
 }
 
 /// Upper bound of the bytes that an evacuation of a hot store moves, beyond those that come in.
-pub(crate) fn moved_beyond(groups: &GroupOptions) -> u64 {
-    groups.hot_bytes / EXCESS + groups.hot_segment_bytes.min(groups.hot_bytes)
+pub(crate) fn moved_beyond(options: &Options) -> u64 {
+    let segment = options.tuning.groups.hot_segment_bytes;
+    options.hot_bytes / EXCESS + segment.min(options.hot_bytes)
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in
@@ -204,13 +204,13 @@ pub(crate) fn flushed_max(bytes: u64) -> u64 {
 
 /// Bytes of log that can begin before a writer is stopped: the file in use, and the next one.
 pub(crate) fn logs(options: &Options) -> u64 {
-    options.log_file_bytes.saturating_mul(2)
+    options.tuning.log_file_bytes.saturating_mul(2)
 }
 
 /// Space for deletes when nothing else is written any more: log files and flushes, until the dead
 /// records are collected.
 pub(crate) fn for_deletes(options: &Options, groups: usize) -> u64 {
-    flush_max(options, groups).saturating_add(options.log_file_bytes).saturating_mul(2)
+    flush_max(options, groups).saturating_add(options.tuning.log_file_bytes).saturating_mul(2)
 }
 
 /// Bytes to plan for a job that may write `bytes`.
@@ -228,9 +228,11 @@ impl Options {
     /// The least [`Options::space_limit`] for a database with the other options, in bytes: as much
     /// for data as is kept for jobs.
     pub fn space_limit_min(&self) -> u64 {
-        let collection = self.segment_bytes.max(self.log_file_bytes);
-        let flushes = flush_max(self, 0).saturating_mul(self.memtables_max as u64 + 1);
-        let job = collection.max(self.log().collected_bytes(self)).saturating_add(self.table_bytes);
+        let collection = self.tuning.segment_bytes.max(self.tuning.log_file_bytes);
+        let flushes = flush_max(self, 0).saturating_mul(self.memtables_max() as u64 + 1);
+        let job = collection
+            .max(self.log().collected_bytes(self))
+            .saturating_add(self.tuning.table_bytes);
         let parts = [logs(self), planned(job), for_deletes(self, 0)];
         let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
         apart(self).saturating_add(jobs.saturating_mul(2))

@@ -193,7 +193,7 @@ fn wait_for_background(engine: &Engine) -> Result<()> {
 /// Searches for space for a batch that is longer than a log file, if there is too little.
 fn make_room_for_long(engine: &Engine, limit: &Limit, ops: Ops<'_>) -> Result<()> {
     let len = ops.record_bytes();
-    if len <= engine.options.log_file_bytes || !budget::refuses_long(engine, len) {
+    if len <= engine.options.tuning.log_file_bytes || !budget::refuses_long(engine, len) {
         return Ok(());
     }
     reclaim::find_space(engine, limit, Need::Long(len))
@@ -215,7 +215,7 @@ const SEQS_LOW: SeqNo = 1 << 22;
 fn make_room(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<bool> {
     engine.check_open()?;
     check_disk(engine, ops)?;
-    let outgrows_file = len > engine.options.log_file_bytes;
+    let outgrows_file = len > engine.options.tuning.log_file_bytes;
     let growth = engine.commit.log.growth(&append.appender, len);
     if let Some(longer) = growth.filter(|_| !engine.full.is_short()) {
         engine.commit.grow_window(append, &*engine.storage, longer)?;
@@ -225,7 +225,7 @@ fn make_room(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Re
         return Err(budget::exhausted(engine, limit));
     }
     if memtable_full(engine, append) {
-        let crowded = engine.state.load().waiting() >= engine.options.memtables_max;
+        let crowded = engine.state.load().waiting() >= engine.options.memtables_max();
         match crowded {
             false => memtables::rotate_memtable(engine, append),
             true if squeezes_in(engine, append, ops) => {}
@@ -265,7 +265,7 @@ fn wait_for_room(engine: &Engine, ops: Ops<'_>) -> Result<()> {
         pressure::update_pressure(engine);
         return reclaim::find_space(engine, limit, ops.need());
     }
-    let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
+    let has_room = || engine.state.load().waiting() < engine.options.memtables_max();
     let flushed = || scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush));
     engine.waiting(StallCause::Flush, flushed)
 }

@@ -142,7 +142,7 @@ fn what_did_not_change_is_linked_to_the_backup_before_and_never_to_the_database(
 #[test]
 fn a_flush_makes_no_log_new() {
     let mut setup = Setup::tiny(Preset::WiscKey, true);
-    setup.options.memtables_max = 8;
+    setup.options.tuning.memtables_max = Some(8);
     let home = Home::new(&setup);
     let db = home.open("db");
     let mut churn = Churn::new(5);

@@ -251,7 +251,7 @@ fn replaced_blobs_take_bounded_space() {
     for setup in designs() {
         let sim = Sim::new();
         let db = open(&sim, &setup.options);
-        let memtable = setup.options.memtable_bytes.unwrap() as u64;
+        let memtable = setup.options.tuning.memtable_bytes.unwrap() as u64;
         let mut most = 0;
         for round in 0..200 {
             db.put_reader("key", &value(round, 20_000)[..]).unwrap();
@@ -288,7 +288,7 @@ fn hidden_blobs_of_a_quiet_database_give_their_space_back() {
         db.flush().unwrap();
         db.wait_idle().unwrap();
         let left = db.metrics().blob_file_bytes;
-        let tolerated = db.options().space_floor.max(200_000);
+        let tolerated = db.options().tuning.space_floor.max(200_000);
         assert!(left < tolerated, "{setup}: {left} bytes of deleted blobs are left");
     }
 }

@@ -60,7 +60,7 @@ fn what_was_put_is_read_under_every_design() {
         }
         let metrics = db.metrics();
         let is_on = setup.options.value_compression != ValueCompression::None;
-        let long = setup.options.layout.separates();
+        let long = setup.options.layout().separates();
         assert!(!(is_on && long) || metrics.compressed_to < metrics.compressed_from, "{setup}");
         assert!(is_on || metrics.compressed_values == 0, "{setup}");
         for step in 0..3 {

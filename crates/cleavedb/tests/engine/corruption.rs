@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
+use cleavedb::{Durability, ErrorKind, Preset};
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Image;
@@ -73,7 +73,7 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
 /// Level 0 in partitions, with values of the store on both sides of the threshold.
 fn partitioned() -> [Setup; 4] {
     Setup::partitioned().map(|mut setup| {
-        setup.options.min_separated = MinSeparated::AtLeast(1000);
+        setup.options.min_separated = Some(1000);
         setup
     })
 }

@@ -4,9 +4,7 @@
 //! has seen its number of distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{
-    Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, MinSeparated, Preset,
-};
+use cleavedb::{Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::hot::churned;
@@ -187,7 +185,8 @@ fn level_0_kept_in_another_way_after_each_crash() {
         for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
             let kept = order.map(|kind| base.clone().with_small_level0(kinds[kind]));
             // HyperLevelDB's 32 oldest tables are all that such a level 0 has.
-            let parted = |s: &&Setup| matches!(s.options.level0, Level0::Partitions(_));
+            let parted =
+                |s: &&Setup| matches!(s.options.tuning.level0, Some(Level0::Partitions(_)));
             kept.iter().filter(parted).for_each(parts_leave);
             let [setup, second, third] = kept;
             let recover_with = vec![second, third, setup.clone()];
@@ -306,7 +305,7 @@ fn groups_that_are_collected_again_and_again_survive_every_crash() {
 #[test]
 fn ranges_that_split_and_merge_survive_every_crash() {
     let mut setup = Setup::tiny(Preset::KtStore, true);
-    (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
+    (setup.options.tuning.groups.main_segment_bytes, setup.options.tuning.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
     let write = |write| Op::Write(vec![write], Durability::Sync);
     let put = |i| write(Write::put(&key(i), value(i, 1)));
@@ -341,8 +340,8 @@ fn tags_that_are_collected_again_and_again_survive_every_crash() {
 }
 
 fn collect_and_split(mut setup: Setup, test: &str) {
-    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
-    (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
+    (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.05, 16 << 10);
+    (setup.options.tuning.groups.main_segment_bytes, setup.options.tuning.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
     let workload = |seed| Generator::new(seed, Profile::crash()).take(OPS);
     let counts = [0, 1, 2, 3].map(|seed| regroups(&setup, &workload(seed)));
@@ -390,9 +389,9 @@ fn buffered_writes_survive_as_a_prefix() {
 fn a_replay_under_other_options_obeys_the_records() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let mut other = setup.clone();
-    other.options.min_separated = MinSeparated::AtLeast(1000);
-    other.options.memtable_bytes = Some(256 << 10);
-    other.options.log_file_bytes = 64 << 10;
+    other.options.min_separated = Some(1000);
+    other.options.tuning.memtable_bytes = Some(256 << 10);
+    other.options.tuning.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: vec![other], depth: 1, ..Plan::default() };
     visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);
 }
@@ -403,8 +402,8 @@ fn groups_under_other_options_obey_the_records() {
     let presets = [Preset::HashKv, Preset::KtStore].map(|preset| Setup::tiny(preset, true));
     for setup in presets.into_iter().chain([Setup::tagged(true)]) {
         let mut other = setup.clone();
-        other.options.min_separated = MinSeparated::AtLeast(1000);
-        other.options.groups.main_segment_bytes = 64 << 10;
+        other.options.min_separated = Some(1000);
+        other.options.tuning.groups.main_segment_bytes = 64 << 10;
         let plan = Plan { recover_with: vec![other, setup.clone()], ..Plan::default() };
         visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
     }

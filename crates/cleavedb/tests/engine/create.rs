@@ -1,11 +1,12 @@
 //! What an open may make, and what it refuses to open.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::{
-    Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, MinSeparated, Options, Partition,
-    Preset, Snapshot, VictimPolicy, Volume, WriteBatch,
+    Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, Options, Partition, Preset, Snapshot,
+    VictimPolicy, Volume, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -54,7 +55,7 @@ fn a_layout_is_kept_and_another_is_refused() {
         let before = sim.history_len();
         for other in Setup::designs() {
             let opened = open(&other.options);
-            match other.options.layout == created.options.layout {
+            match other.options.layout() == created.options.layout() {
                 true => assert_eq!(opened.unwrap().get(b"key").unwrap().unwrap(), "value"),
                 false => {
                     let error = opened.err().unwrap();
@@ -63,6 +64,39 @@ fn a_layout_is_kept_and_another_is_refused() {
             }
         }
         assert_eq!(sim.history_len(), before, "{created}: nothing was changed");
+    }
+}
+
+/// `Db::open` with default options refused a database of another preset, which `Db::builder` and
+/// `Db::open_read_only` took.
+#[test]
+fn every_open_takes_a_database_of_any_preset() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let db = Db::open(&path, Options { memory_bytes: 64 << 20, ..Options::preset(preset) });
+        db.unwrap().put(b"key", b"value").unwrap();
+        type Open = fn(&Path) -> cleavedb::Result<Db>;
+        let opens: [Open; 5] = [
+            |path| Db::open(path, Options::default()),
+            |path| Db::open(path, Options { memory_bytes: 64 << 20, ..Options::default() }),
+            |path| Db::builder(path).open(),
+            |path| Db::open_read_only(path),
+            |path| Db::open_secondary(path),
+        ];
+        for open in opens {
+            let db = open(&path).unwrap();
+            assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+            let options = db.options();
+            let layout = Options::preset(preset).layout();
+            assert_eq!((options.preset, options.layout()), (Some(preset), layout));
+            assert_eq!(options.min_separated.is_some(), options.layout().separates());
+        }
+        // What has a meaning depends on the database that is there.
+        let hot = Options { hot_bytes: 1 << 20, ..Options::default() };
+        let is_refused = Db::open(&path, hot).err().map(|e| e.kind());
+        let has_none = preset != Preset::HoaKv;
+        assert_eq!(is_refused, has_none.then_some(ErrorKind::InvalidOptions), "{preset}");
     }
 }
 
@@ -76,24 +110,24 @@ fn an_option_without_a_meaning_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidOptions, "{error}");
     };
     for preset in [Preset::Lsm, Preset::WiscKey, Preset::Ohdb] {
-        refused(preset, |o| o.groups.capacity_bytes = 1 << 30);
-        refused(preset, |o| o.groups.victim = VictimPolicy::CostBenefit);
+        refused(preset, |o| o.tuning.groups.capacity_bytes = 1 << 30);
+        refused(preset, |o| o.tuning.groups.victim = VictimPolicy::CostBenefit);
     }
-    refused(Preset::KtStore, |o| o.groups.log_segment_bytes = 1 << 16);
-    refused(Preset::KtStore, |o| o.groups.reserved_space = 0.5);
-    refused(Preset::HashKv, |o| o.groups.cold_log_counts = false);
-    refused(Preset::HashKv, |o| o.groups.one_at_first = true);
+    refused(Preset::KtStore, |o| o.tuning.groups.log_segment_bytes = 1 << 16);
+    refused(Preset::KtStore, |o| o.tuning.groups.reserved_space = 0.5);
+    refused(Preset::HashKv, |o| o.tuning.groups.cold_log_counts = false);
+    refused(Preset::HashKv, |o| o.tuning.groups.one_at_first = true);
     refused(Preset::KtStore, |o| {
-        o.layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
-        o.groups.one_at_first = true;
+        let mut layout = o.layout();
+        layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
+        o.layout = Some(layout);
+        o.tuning.groups.one_at_first = true;
     });
-    refused(Preset::Lsm, |o| o.min_separated = MinSeparated::AtLeast(100));
-    refused(Preset::WiscKey, |o| o.min_separated = MinSeparated::Never);
+    refused(Preset::Lsm, |o| o.min_separated = Some(100));
+    refused(Preset::KtStore, |o| o.hot_bytes = 1 << 20);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    Db::open(&path, Options { min_separated: MinSeparated::AtLeast(1), ..options() })
-        .err()
-        .unwrap();
+    Db::open(&path, Options { min_separated: Some(1), ..options() }).err().unwrap();
     assert!(!path.exists(), "nothing was made");
 }
 
@@ -119,7 +153,7 @@ fn options_of_a_database_are_those_that_it_was_created_with() {
     let created = Options { layout, ..Options::preset(Preset::HashKv) };
     drop(Db::open(dir.path(), created).unwrap());
     let stored = Db::stored_options(dir.path()).unwrap().unwrap();
-    assert_eq!((stored.preset, stored.layout), (Preset::HashKv, layout));
+    assert_eq!((stored.preset, stored.layout), (Some(Preset::HashKv), layout));
     Db::open(dir.path(), stored).unwrap();
 }
 

@@ -109,7 +109,7 @@ fn keys_alone_read_no_value_and_values_are_read_once() {
         assert_eq!(read(), before, "{setup}: no value was asked for");
         let value = cursor.value().unwrap();
         let once = read();
-        let separates = setup.options.layout.separates();
+        let separates = setup.options.layout().separates();
         assert!(once > before || !separates, "{setup}: a value is read when it is asked for");
         assert_eq!(cursor.value().unwrap(), value);
         assert_eq!(read(), once, "{setup}: a value is read once");

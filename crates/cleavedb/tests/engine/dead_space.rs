@@ -141,7 +141,8 @@ fn deleted_blobs_give_their_space_back_across_sessions() {
                 db.close().unwrap();
             }
         }
-        let tolerated = setup.options.space_floor + setup.options.memtable_bytes.unwrap() as u64;
+        let tolerated =
+            setup.options.tuning.space_floor + setup.options.tuning.memtable_bytes.unwrap() as u64;
         assert!(most <= 2 * alive + tolerated, "{setup}: {most} bytes of blobs, of which {alive}");
     }
 }
@@ -190,7 +191,7 @@ fn blobs_in_deleted_ranges_give_their_space_back() {
         }
         db.flush().unwrap();
         db.wait_idle().unwrap();
-        assert!(db.metrics().blob_file_bytes <= setup.options.space_floor, "{setup}");
+        assert!(db.metrics().blob_file_bytes <= setup.options.tuning.space_floor, "{setup}");
     }
 }
 
@@ -207,13 +208,10 @@ fn space(sim: &Sim) -> u64 {
 fn an_emptied_store_is_small_while_it_is_open() {
     for preset in Preset::ALL {
         let sim = Sim::new();
-        let options = Options {
-            memtable_bytes: Some(1 << 20),
-            memtable_log_bytes: 1 << 20,
-            log_file_bytes: 4 << 20,
-            window_bytes: Some(4 << 20),
-            ..Setup::tiny(preset, true).options
-        };
+        let mut options = Setup::tiny(preset, true).options;
+        options.tuning.memtable_bytes = Some(1 << 20);
+        (options.tuning.memtable_log_bytes, options.tuning.log_file_bytes) = (1 << 20, 4 << 20);
+        options.tuning.window_bytes = Some(4 << 20);
         let db = open(&sim, &options);
         for _ in 0..3 {
             let space = db.keyspace("space").unwrap();

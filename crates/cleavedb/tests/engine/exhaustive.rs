@@ -4,7 +4,7 @@
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
 //! Each preset runs all of them; its variants run one in six, or all with `CLEAVEDB_SEQUENCES=1`.
 
-use cleavedb::{Durability, MinSeparated, Operand, Preset};
+use cleavedb::{Durability, Operand, Preset};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
@@ -116,7 +116,7 @@ fn in_partitions_without_a_lasting_window() {
 #[test]
 fn buckets_under_every_preset() {
     for mut setup in Setup::partitioned() {
-        setup.options.min_separated = MinSeparated::AtLeast(LONG + 14);
+        setup.options.min_separated = Some(LONG + 14);
         let buckets = KEYS.map(|key| Write::put(key, value(0, LONG / 2))).to_vec();
         let buckets = Op::Write(buckets, Durability::Os);
         let first = [Op::Flush, Op::Compact, buckets, Op::Flush];
@@ -160,6 +160,6 @@ fn grouped_with_tags() {
 }
 
 fn grouped_sequences(mut setup: Setup, one_in: usize) {
-    setup.options.min_separated = MinSeparated::AtLeast(54);
+    setup.options.min_separated = Some(54);
     sequences_with(&setup, (SHORT, one_in), &[Op::Flush]);
 }

@@ -137,7 +137,7 @@ fn keyspaces_have_a_time_to_live() {
         setup.clock.advance(2 * SECOND);
         assert_eq!((sessions.range(..).count(), db.range(..).count()), (2, 1), "{setup}");
         assert_eq!(db.store_ttl(Some(SECOND)).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        if db.options().layout != cleavedb::ValueLayout::INLINE {
+        if db.options().layout().separates() {
             sessions.store_min_separated(Some(5)).unwrap();
         }
         sessions.store_ttl(Some(SECOND)).unwrap();

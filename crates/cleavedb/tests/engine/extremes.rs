@@ -13,34 +13,34 @@ type Change = fn(&mut Options, u64);
 /// Every numeric option.
 const NUMBERS: [(&str, Change); 25] = [
     ("separation", |o, n| {
-        if o.min_separated.least().is_some() {
-            o.min_separated = cleavedb::MinSeparated::AtLeast(n as usize);
+        if o.min_separated.is_some() {
+            o.min_separated = Some(n as usize);
         }
     }),
-    ("memtable_bytes", |o, n| o.memtable_bytes = Some(n as usize)),
-    ("memtables_max", |o, n| o.memtables_max = n as usize),
-    ("memtable_log_bytes", |o, n| o.memtable_log_bytes = n),
-    ("log_file_bytes", |o, n| o.log_file_bytes = n),
-    ("segment_bytes", |o, n| o.segment_bytes = n),
-    ("window_bytes", |o, n| o.window_bytes = Some(n as usize)),
-    ("cache_bytes", |o, n| o.cache_bytes = Some(n as usize)),
+    ("memtable_bytes", |o, n| o.tuning.memtable_bytes = Some(n as usize)),
+    ("memtables_max", |o, n| o.tuning.memtables_max = Some(n as usize)),
+    ("memtable_log_bytes", |o, n| o.tuning.memtable_log_bytes = n),
+    ("log_file_bytes", |o, n| o.tuning.log_file_bytes = n),
+    ("segment_bytes", |o, n| o.tuning.segment_bytes = n),
+    ("window_bytes", |o, n| o.tuning.window_bytes = Some(n as usize)),
+    ("cache_bytes", |o, n| o.tuning.cache_bytes = Some(n as usize)),
     ("record_cache_bytes", |o, n| o.record_cache_bytes = n as usize),
-    ("read_ahead_bytes", |o, n| o.read_ahead_bytes = n as usize),
-    ("block_bytes", |o, n| o.block_bytes = n as usize),
-    ("filter_bits", |o, n| o.filter_bits = n as usize),
-    ("table_bytes", |o, n| o.table_bytes = n),
-    ("level0_bytes", |o, n| o.level0_bytes = n),
+    ("read_ahead_bytes", |o, n| o.tuning.read_ahead_bytes = n as usize),
+    ("block_bytes", |o, n| o.tuning.block_bytes = n as usize),
+    ("filter_bits", |o, n| o.tuning.filter_bits = n as usize),
+    ("table_bytes", |o, n| o.tuning.table_bytes = n),
+    ("level0_bytes", |o, n| o.tuning.level0_bytes = Some(n)),
     ("background_bytes_per_second", |o, n| o.background_bytes_per_second = Some(n)),
     ("latency_sampling", |o, n| o.latency_sampling = n.min(u64::from(u32::MAX)) as u32),
-    ("level1_bytes", |o, n| o.level1_bytes = n),
-    ("space_floor", |o, n| o.space_floor = n),
+    ("level1_bytes", |o, n| o.tuning.level1_bytes = Some(n)),
+    ("space_floor", |o, n| o.tuning.space_floor = n),
     ("change_retention_bytes", |o, n| o.change_retention_bytes = Some(n)),
     ("space_limit", |o, n| o.space_limit = Some(n)),
-    ("capacity_bytes", |o, n| o.groups.capacity_bytes = n),
-    ("main_segment_bytes", |o, n| o.groups.main_segment_bytes = n),
-    ("log_segment_bytes", |o, n| o.groups.log_segment_bytes = n),
-    ("key_block_record_bytes", |o, n| o.groups.key_block_record_bytes = n),
-    ("victim", |o, n| o.groups.victim = VictimPolicy::GreedyRandom(n as usize)),
+    ("capacity_bytes", |o, n| o.tuning.groups.capacity_bytes = n),
+    ("main_segment_bytes", |o, n| o.tuning.groups.main_segment_bytes = n),
+    ("log_segment_bytes", |o, n| o.tuning.groups.log_segment_bytes = n),
+    ("key_block_record_bytes", |o, n| o.tuning.groups.key_block_record_bytes = n),
+    ("victim", |o, n| o.tuning.groups.victim = VictimPolicy::GreedyRandom(n as usize)),
 ];
 
 /// Writes and deletes, so that every job runs; what comes out must be right.
@@ -88,7 +88,7 @@ fn every_number_is_refused_or_works() {
 #[test]
 fn a_floor_without_end_tolerates_all_garbage() {
     let mut options = Setup::tiny(Preset::WiscKey, true).options;
-    options.space_floor = u64::MAX;
+    options.tuning.space_floor = u64::MAX;
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
     for round in 0..20 {
         (0..100).for_each(|i| db.put(key(i), value(i, round)).unwrap());

@@ -37,7 +37,7 @@ fn open(sim: &Arc<Sim>, setup: &Setup) -> Db {
 
 /// Whether jobs ask about separated values of this layout when they collect them.
 fn asks_outside(setup: &Setup) -> bool {
-    setup.options.layout.separates() && !setup.name.contains("tagging")
+    setup.options.layout().separates() && !setup.name.contains("tagging")
 }
 
 #[test]

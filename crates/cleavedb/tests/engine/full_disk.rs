@@ -50,7 +50,7 @@ fn a_reflink_copy_makes_a_reserve_of_its_own_and_deletes_from_it() {
 fn a_close_behind_a_refused_write_keeps_the_log_that_tables_point_to() {
     for setup in Setup::designs() {
         let mut setup = setup.clone();
-        setup.options.memtable_log_bytes = setup.options.log_file_bytes;
+        setup.options.tuning.memtable_log_bytes = setup.options.tuning.log_file_bytes;
         for capacity in (0..40).map(|i| (700 << 10) + i * (3 << 10)) {
             closed_when_full(&setup, capacity)
                 .unwrap_or_else(|e| panic!("{setup}, {capacity} bytes: {e}"));

@@ -18,7 +18,7 @@ const PRESETS: [Preset; 2] = [Preset::HashKv, Preset::KtStore];
 
 fn options(preset: Preset) -> Options {
     let mut options = Setup::tiny(preset, true).options;
-    (options.space_amplification, options.space_floor) = (1.3, 64 << 10);
+    (options.space_amplification, options.tuning.space_floor) = (1.3, 64 << 10);
     options
 }
 
@@ -53,7 +53,7 @@ fn updates_are_collected_under_every_policy() {
     ];
     for (preset, victim) in PRESETS.into_iter().flat_map(|p| policies.map(|victim| (p, victim))) {
         let mut options = options(preset);
-        options.groups.victim = victim;
+        options.tuning.groups.victim = victim;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
         write(&db, 0..12);
@@ -115,7 +115,7 @@ fn groups_split_when_the_data_outgrows_them_and_stay_split() {
 fn a_value_longer_than_a_main_segment_does_not_split_its_group() {
     for preset in PRESETS {
         let options = options(preset);
-        let long = vec![7; 3 * options.groups.main_segment_bytes as usize];
+        let long = vec![7; 3 * options.tuning.groups.main_segment_bytes as usize];
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         let before = db.metrics().groups;
         for _ in 0..5 {
@@ -133,7 +133,8 @@ fn a_value_longer_than_a_main_segment_does_not_split_its_group() {
 fn small_ranges_of_keys_merge() {
     let sim = Sim::new();
     let mut options = options(Preset::KtStore);
-    (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (16 << 10, 16 << 10);
+    (options.tuning.groups.capacity_bytes, options.tuning.groups.main_segment_bytes) =
+        (16 << 10, 16 << 10);
     let open = || Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open();
     write(&db, 0..4);
@@ -181,7 +182,9 @@ fn ranges_fit_keys_of_every_shape() {
 fn fixed_levels_make_a_group_for_each_prefix() {
     let sim = Sim::new();
     let mut options = options(Preset::KtStore);
-    options.layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
+    let mut layout = options.layout();
+    layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
+    options.layout = Some(layout);
     let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open(&options);
     for prefix in ["a", "ab", "ac", "b", "ba"] {
@@ -205,7 +208,8 @@ fn fixed_levels_make_a_group_for_each_prefix() {
 /// Reads of value files for a range of 100 items, of keys that were written in no order.
 fn reads_of_a_range(preset: Preset) -> usize {
     let mut options = options(preset);
-    (options.memtable_bytes, options.memtable_log_bytes) = (Some(256 << 10), 128 << 10);
+    (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) =
+        (Some(256 << 10), 128 << 10);
     let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
     let db = Db::open_in(faulty.clone(), options, 7).unwrap();
     (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
@@ -234,7 +238,8 @@ fn a_range_of_neighbours_takes_few_reads() {
 fn updates_of_a_hot_key_are_absorbed_in_memory() {
     for preset in PRESETS {
         let mut options = options(preset);
-        (options.memtable_bytes, options.memtable_log_bytes) = (Some(1 << 20), 1 << 20);
+        (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) =
+            (Some(1 << 20), 1 << 20);
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         (0..500).for_each(|round| db.put(key(1), value(1, round)).unwrap());
         db.put(key(2), value(2, 0)).unwrap();
@@ -251,8 +256,10 @@ fn updates_of_a_hot_key_are_absorbed_in_memory() {
 fn a_flush_syncs_few_files_whatever_the_number_of_groups() {
     for preset in PRESETS {
         let mut options = options(preset);
-        (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (4 << 20, 16 << 10);
-        (options.memtable_bytes, options.memtable_log_bytes) = (Some(1 << 20), 1 << 20);
+        (options.tuning.groups.capacity_bytes, options.tuning.groups.main_segment_bytes) =
+            (4 << 20, 16 << 10);
+        (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) =
+            (Some(1 << 20), 1 << 20);
         let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
         let db = Db::open_in(faulty.clone(), options, 7).unwrap();
         write(&db, 0..2);
@@ -276,9 +283,10 @@ fn values_in_groups_stay_within_their_space() {
 
 fn stays_within_its_space(preset: Preset) {
     let mut options = options(preset);
-    (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (256 << 10, 64 << 10);
-    let (amplification, floor) = (options.space_amplification, options.space_floor);
-    let log = options.memtable_log_bytes;
+    (options.tuning.groups.capacity_bytes, options.tuning.groups.main_segment_bytes) =
+        (256 << 10, 64 << 10);
+    let (amplification, floor) = (options.space_amplification, options.tuning.space_floor);
+    let log = options.tuning.memtable_log_bytes;
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
     write(&db, 0..1);
     for round in 1..8 {
@@ -342,7 +350,7 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
     }
     let metrics = db.metrics();
     assert_eq!((metrics.splits, metrics.collections, metrics.collection_written), (0, 0, 0));
-    let full = group_bytes(&metrics) / options.groups.main_segment_bytes;
+    let full = group_bytes(&metrics) / options.tuning.groups.main_segment_bytes;
     assert!(metrics.groups as u64 > full, "{} groups", metrics.groups);
     check(&db, 0);
     db.close().unwrap();
@@ -354,8 +362,8 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
 fn small_groups_are_collected_together() {
     for preset in PRESETS {
         let mut options = options(preset);
-        options.groups.main_segment_bytes = 32 << 10;
-        options.groups.capacity_bytes = 1 << 20;
+        options.tuning.groups.main_segment_bytes = 32 << 10;
+        options.tuning.groups.capacity_bytes = 1 << 20;
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         (0..30).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
         db.flush().unwrap();
@@ -374,8 +382,8 @@ fn small_groups_are_collected_together() {
 fn groups_for_which_there_is_no_room_together_are_collected_alone() {
     for preset in PRESETS {
         let mut options = options(preset);
-        options.groups.main_segment_bytes = 32 << 10;
-        options.groups.capacity_bytes = 1 << 20;
+        options.tuning.groups.main_segment_bytes = 32 << 10;
+        options.tuning.groups.capacity_bytes = 1 << 20;
         let due = || {
             let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
             let db = Db::open_in(faulty.clone(), options.clone(), 7).unwrap();
@@ -411,8 +419,8 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
 fn a_damaged_group_keeps_no_other_from_its_collection() {
     for preset in PRESETS {
         let mut options = options(preset);
-        options.groups.main_segment_bytes = 32 << 10;
-        options.groups.capacity_bytes = 1 << 20;
+        options.tuning.groups.main_segment_bytes = 32 << 10;
+        options.tuning.groups.capacity_bytes = 1 << 20;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
         (0..30).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
@@ -463,7 +471,7 @@ fn a_damaged_filter_stops_no_flush() {
 fn of_long_values_the_dead_are_not_read() {
     let read = |preset, key_block_record_bytes| {
         let mut options = options(preset);
-        options.groups.key_block_record_bytes = key_block_record_bytes;
+        options.tuning.groups.key_block_record_bytes = key_block_record_bytes;
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         for round in 0..12 {
             (0..60).for_each(|i| db.put(key(i), [round + i as u8; 5000]).unwrap());
@@ -487,7 +495,7 @@ fn of_long_values_the_dead_are_not_read() {
 fn a_log_file_that_was_not_written_is_the_next_one() {
     for preset in PRESETS {
         let mut options = Setup::log_in_window(preset).options;
-        options.log_file_bytes = 32 << 10;
+        options.tuning.log_file_bytes = 32 << 10;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
         write(&db, 0..3);

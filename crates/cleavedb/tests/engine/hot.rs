@@ -51,8 +51,8 @@ fn keys_that_are_read_become_hot() {
 fn a_flush_for_keys_that_are_read_is_begun_by_the_thread_that_flushes() {
     const KEYS: u32 = 4_000;
     let mut setup = Setup::hot(true);
-    setup.options.groups.heat_limit = Some(3);
-    (setup.options.groups.hot_bytes, setup.options.memtable_bytes) = (64 << 20, Some(1 << 20));
+    setup.options.tuning.groups.heat_limit = Some(3);
+    (setup.options.hot_bytes, setup.options.tuning.memtable_bytes) = (64 << 20, Some(1 << 20));
     let storages: Vec<Arc<dyn Storage>> = vec![Arc::new(Sim::new())];
     let read_often = |db: &Db| {
         let read = |i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0));

@@ -98,7 +98,7 @@ fn a_transaction_that_began_before_a_drop_is_refused() {
 
 #[test]
 fn a_threshold_of_its_own_decides_where_values_lie() {
-    for setup in Setup::designs().iter().filter(|setup| setup.options.layout.separates()) {
+    for setup in Setup::designs().iter().filter(|setup| setup.options.layout().separates()) {
         let sim = Sim::new();
         let db = session::open(Arc::new(sim.clone()), &setup.clone().in_one_directory()).unwrap();
         let options = KeyspaceOptions { min_separated: Some(400), ..Default::default() };
@@ -155,7 +155,7 @@ fn a_drop_gives_the_space_back() {
         let (after, kept) = (bytes(&db), 3 * KEYS as u64 / 8 * 900);
         // The log of the drop, the space goal and what a hot store may hold come on top.
         let goal =
-            kept * 2 + setup.options.space_floor + setup.options.groups.hot_bytes.min(1 << 16);
+            kept * 2 + setup.options.tuning.space_floor + setup.options.hot_bytes.min(1 << 16);
         assert!(before > 700_000 && after < goal + (64 << 10), "{setup}: {before}, then {after}");
         assert_eq!(small.range(..).count(), 3 * KEYS / 8 + 1);
         drop((small, db, disks));

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, Options, Preset};
+use cleavedb::{Background, Db, Durability, Options, Preset, Tuning};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::read::Checked;
@@ -58,9 +58,12 @@ fn a_flush_adds_a_part_of_what_stops_writers() {
     let options = Options {
         background: Background::Manual,
         durability: Durability::Os,
-        log_file_bytes: 4 << 20,
-        segment_bytes: 4 << 20,
-        space_floor: 0,
+        tuning: Tuning {
+            log_file_bytes: 4 << 20,
+            segment_bytes: 4 << 20,
+            space_floor: 0,
+            ..Tuning::default()
+        },
         ..Options::preset(Preset::WiscKey)
     };
     let db = Db::open_in(Arc::new(sim), options, 7).unwrap();
@@ -128,7 +131,8 @@ fn what_has_expired_in_front_is_not_stepped_over_for_long() {
 fn what_was_deleted_gives_its_space_back_without_a_call() {
     let frees = |setup: &Setup| {
         let mut options = Options { background: Background::Threads(1), ..setup.options.clone() };
-        (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+        (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) =
+            (Some(2 << 20), 2 << 20);
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         (0..2000).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.flush().unwrap();

@@ -411,7 +411,7 @@ fn operands_of_an_unknown_operator_are_kept() {
         without.options.merge_operators = MergeOperators::default();
         {
             let db = session::open(sim.clone(), &without).unwrap();
-            let met = !setup.options.layout.separates() || db.metrics().hot.is_some();
+            let met = !setup.options.layout().separates() || db.metrics().hot.is_some();
             match db.get("key") {
                 // The operands have met the value already.
                 Ok(found) if met => {

@@ -3,12 +3,17 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, ErrorKind, MinSeparated, Options, Preset};
+use cleavedb::{Db, ErrorKind, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
 
 const PRESETS: [Preset; 3] = [Preset::WiscKey, Preset::HashKv, Preset::KtStore];
+
+/// The length from which on values are separated if none was saved.
+fn usual(preset: Preset) -> usize {
+    if preset == Preset::WiscKey { 0 } else { 192 }
+}
 
 fn open(sim: &Sim, options: &Options) -> Db {
     Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap()
@@ -29,12 +34,15 @@ fn later_opens_use_what_was_saved() {
         let (sim, options) = (Sim::new(), Setup::tiny(preset, true).options);
         let db = open(&sim, &options);
         db.store_min_separated(Some(200)).unwrap();
-        let least = Options::preset(preset).min_separated.least();
-        assert_eq!(db.options().min_separated.least(), least, "this handle goes on as it was");
+        assert_eq!(
+            db.options().min_separated,
+            Some(usual(preset)),
+            "this handle goes on as it was"
+        );
         db.close().unwrap();
         for _ in 0..2 {
             let db = open(&sim, &options);
-            assert_eq!(db.options().min_separated, MinSeparated::AtLeast(200), "{preset}");
+            assert_eq!(db.options().min_separated, Some(200), "{preset}");
             let live = separated(&db);
             assert!((300..400).contains(&live), "{preset}: {live} bytes are separated");
             db.close().unwrap();
@@ -49,11 +57,11 @@ fn who_names_a_threshold_gets_it() {
         let db = open(&sim, &saved);
         db.store_min_separated(Some(200)).unwrap();
         db.close().unwrap();
-        let named = Options { min_separated: MinSeparated::AtLeast(50), ..saved.clone() };
+        let named = Options { min_separated: Some(50), ..saved.clone() };
         let db = open(&sim, &named);
         assert!(separated(&db) > 400, "{preset}");
         db.close().unwrap();
-        assert_eq!(open(&sim, &saved).options().min_separated, MinSeparated::AtLeast(200));
+        assert_eq!(open(&sim, &saved).options().min_separated, Some(200));
     }
 }
 
@@ -68,7 +76,7 @@ fn what_was_saved_survives_a_power_loss() {
     assert!(!images.is_empty());
     for image in images {
         let found = open(&Sim::from_image(image), &options).options().min_separated;
-        assert_eq!(found, MinSeparated::AtLeast(200));
+        assert_eq!(found, Some(200));
     }
 }
 
@@ -80,9 +88,8 @@ fn what_was_saved_can_be_forgotten() {
             let db = open(&sim, &options);
             db.store_min_separated(saved).unwrap();
             db.close().unwrap();
-            let expected = saved
-                .map_or(options.min_separated.least(), |saved| Some(saved.min(usize::MAX - 1)));
-            assert_eq!(open(&sim, &options).options().min_separated.least(), expected, "{preset}");
+            let expected = saved.map_or(usual(preset), |saved| saved.min(usize::MAX - 1));
+            assert_eq!(open(&sim, &options).options().min_separated, Some(expected), "{preset}");
         }
     }
 }
@@ -92,20 +99,18 @@ fn a_preset_that_separates_nothing_has_nothing_to_save() {
     for preset in [Preset::Lsm, Preset::Ohdb] {
         let db = open(&Sim::new(), &Setup::tiny(preset, true).options);
         assert_eq!(db.store_min_separated(Some(9)).unwrap_err().kind(), ErrorKind::InvalidOptions);
-        assert_eq!(db.options().min_separated, MinSeparated::Never);
+        assert_eq!(db.options().min_separated, None);
     }
 }
 
 /// Options with which a MemTable takes all that a test writes, and values of 200 bytes are
 /// separated.
 fn roomy(preset: Preset) -> Options {
-    Options {
-        memtable_bytes: Some(8 << 20),
-        memtable_log_bytes: 8 << 20,
-        window_bytes: Some(16 << 20),
-        min_separated: MinSeparated::AtLeast(200),
-        ..Setup::tiny(preset, true).options
-    }
+    let mut options = Setup::tiny(preset, true).options;
+    options.min_separated = Some(200);
+    (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) = (Some(8 << 20), 8 << 20);
+    options.tuning.window_bytes = Some(16 << 20);
+    options
 }
 
 /// Puts a value of `len` bytes under each of 2,000 keys that begin with `first`.
@@ -119,7 +124,7 @@ fn put_all(db: &Db, first: char, len: usize) {
 #[test]
 fn small_values_of_new_keys_leave_no_group_tombstones() {
     let mut options = roomy(Preset::HashKv);
-    options.groups.capacity_bytes = 64 * options.groups.main_segment_bytes;
+    options.tuning.groups.capacity_bytes = 64 * options.tuning.groups.main_segment_bytes;
     let db = open(&Sim::new(), &options);
     put_all(&db, 's', 20);
     for first in ['a', 'b', 'c'] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Background, Db, Durability, Options, Preset};
+use cleavedb::{Background, Db, Durability, Options, Preset, Tuning};
 use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
@@ -42,8 +42,12 @@ fn group_files(profile: Profile, flushes: u32) -> Vec<u64> {
     let model = Arc::new(SimulatedDevice::new(Arc::new(sim.clone()), profile, clock, 1 << 20));
     let background = Background::Threads(1);
     let options = Options::preset(Preset::KtStore);
-    let options =
-        Options { durability: Durability::Os, segment_bytes: 4 << 20, background, ..options };
+    let options = Options {
+        durability: Durability::Os,
+        background,
+        tuning: Tuning { segment_bytes: 4 << 20, ..options.tuning },
+        ..options
+    };
     let db = Db::open_in(model, options, 7).unwrap();
     for i in 0..1024 * flushes {
         db.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [i as u8; 4096]).unwrap();

@@ -16,9 +16,9 @@ const FLUSHED_MAX: u64 = FLUSHED as u64 * 1200;
 
 fn options(preset: Preset) -> Options {
     let mut options = Setup::tiny(preset, true).options;
-    options.groups.one_at_first = true;
+    options.tuning.groups.one_at_first = true;
     // So large that space is no reason to collect.
-    options.space_floor = 1 << 30;
+    options.tuning.space_floor = 1 << 30;
     options
 }
 
@@ -34,7 +34,7 @@ fn grows(preset: Preset) {
     let (sim, options) = (Sim::new(), options(preset));
     let open = || Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open();
-    let main = options.groups.main_segment_bytes;
+    let main = options.tuning.groups.main_segment_bytes;
     let mut before = db.metrics();
     // In no order: keys that ascend begin groups of their own.
     for (count, i) in (0..KEYS).map(|at| at * 147 % KEYS).enumerate() {
@@ -81,8 +81,8 @@ fn a_group_longer_than_the_free_space_is_collected_in_pieces() {
     for preset in [Preset::KtStore, Preset::HoaKv] {
         let sim = Sim::new();
         let mut options = options(preset);
-        options.groups.main_segment_bytes = 1 << 30;
-        (options.space_floor, options.space_amplification) = (0, 1.2);
+        options.tuning.groups.main_segment_bytes = 1 << 30;
+        (options.tuning.space_floor, options.space_amplification) = (0, 1.2);
         let db = Db::open_in(Arc::new(sim.clone()), options, 7).unwrap();
         // Where a small disk is known, an open makes groups shorter.
         sim.set_capacity(CAPACITY);

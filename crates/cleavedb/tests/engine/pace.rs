@@ -4,7 +4,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Metrics, Options, Preset, Resources};
+use cleavedb::{
+    Background, Db, Durability, ErrorKind, Metrics, Options, Preset, Resources, Tuning,
+};
 use cleavedb_testkit::{Disks, Setup, session};
 
 /// Bytes a second: little, so that jobs have to wait.
@@ -93,9 +95,9 @@ fn put(db: &Db, keys: Range<u32>) {
 /// A database whose MemTables take so long to write slowly that a flush would have to wait.
 fn with_large_memtables(preset: Preset, resources: Option<Resources>) -> Db {
     let options = Options {
-        memtable_bytes: Some(32 << 20),
         durability: Durability::Os,
         resources,
+        tuning: Tuning { memtable_bytes: Some(32 << 20), ..Tuning::default() },
         ..Options::preset(preset)
     };
     limited(&Setup { options, ..Setup::tiny(preset, true) }, None)

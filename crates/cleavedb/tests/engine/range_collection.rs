@@ -251,7 +251,7 @@ impl FileLayer for NoHolesIn {
 
 #[test]
 fn what_cannot_be_punched_is_overwritten() {
-    let with_groups = |setup: &Setup| setup.options.layout.groups.is_some();
+    let with_groups = |setup: &Setup| setup.options.layout().groups.is_some();
     for setup in Setup::designs().iter().filter(|setup| with_groups(setup)) {
         let dir = tempfile::tempdir().unwrap();
         let wrap = |_: &Path, disk| -> Arc<dyn Storage> { Arc::new(NoHoles(disk)) };
@@ -290,7 +290,7 @@ fn what_is_alive_is_not_rewritten() {
 #[test]
 fn what_a_collection_puts_back_goes_again() {
     // Where every key is hot, what is asked for begins with flushes, which the door would hold.
-    let few_are_hot = |setup: &&Setup| setup.options.groups.heat_limit.is_none();
+    let few_are_hot = |setup: &&Setup| setup.options.tuning.groups.heat_limit.is_none();
     for end in [End::During, End::After] {
         let setups = Setup::designs();
         let met = setups.iter().filter(few_are_hot).filter(|it| a_collection_beside(it, end, 1));

@@ -336,9 +336,12 @@ fn what_is_no_database_is_refused_and_nothing_is_made_of_it() {
     let before = listing(&path);
     let other = Options::preset(Preset::WiscKey);
     assert_eq!(kind(Db::open_read_only_with(&path, other)), ErrorKind::LayoutMismatch);
-    assert_eq!(Db::open_read_only(&path).unwrap().options().preset, Preset::Lsm);
+    assert_eq!(Db::open_read_only(&path).unwrap().options().preset, Some(Preset::Lsm));
     let built = Db::builder(&path).memory_bytes(64 << 20).open_read_only().unwrap();
-    assert_eq!((built.options().preset, built.options().memory_bytes), (Preset::Lsm, 64 << 20));
+    assert_eq!(
+        (built.options().preset, built.options().memory_bytes),
+        (Some(Preset::Lsm), 64 << 20)
+    );
     assert_eq!(kind(built.put("key", "value")), ErrorKind::ReadOnly);
     let nowhere = Db::builder(dir.path().join("nowhere")).open_read_only();
     assert_eq!(kind(nowhere), ErrorKind::NotADatabase);

@@ -161,7 +161,7 @@ fn ten_times_its_size_stays_within_its_bound() {
             assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i), "{setup}");
             most = most.max(db.metrics().record_cache_memory);
         }
-        let inline = setup.options.preset == Preset::Lsm;
+        let inline = setup.options.preset == Some(Preset::Lsm);
         assert!(most <= bound && (most > bound / 2 || inline), "{setup}: {most} bytes");
         assert_eq!(db.metrics().record_cache_entries == 0, inline, "{setup}");
     }
@@ -195,10 +195,11 @@ fn a_cached_value_is_read_when_its_file_cannot_be_but_no_check_takes_it() {
 fn a_cache_that_leaves_too_little_memory_is_refused() {
     for preset in Preset::ALL {
         let mut options = Options::preset(preset);
-        let whole = options.memtable();
+        let memtable = |options: &Options| options.clone().in_effect().tuning.memtable_bytes;
+        let whole = memtable(&options);
         options.record_cache_bytes = 256 << 20;
         options.validate().unwrap();
-        assert!(options.memtable() < whole, "{preset}: the rest shares what is left");
+        assert!(memtable(&options) < whole, "{preset}: the rest shares what is left");
         for too_much in [options.memory_bytes - (47 << 20), options.memory_bytes + 1, usize::MAX] {
             options.record_cache_bytes = too_much;
             let refused = options.validate().unwrap_err();

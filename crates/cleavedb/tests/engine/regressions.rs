@@ -62,8 +62,8 @@ fn padding_is_not_a_record_that_was_lost() {
 fn the_flush_of_one_replayed_memtable_leaves_the_others_in_the_log() {
     for preset in Preset::ALL {
         let mut setup = Setup::tiny(preset, true);
-        setup.options.memtables_max = 16;
-        setup.options.memtable_log_bytes = 1 << 20;
+        setup.options.tuning.memtables_max = Some(16);
+        setup.options.tuning.memtable_log_bytes = 1 << 20;
         let mut ops: Vec<Op> = Vec::new();
         for i in 0..1500u32 {
             let key = [&i.to_be_bytes()[..], &[b'k'; 200]].concat();
@@ -148,7 +148,7 @@ fn a_window_grows_with_its_use_where_there_is_room() {
     use cleavedb_storage::{FileKind, Storage};
     for preset in Preset::ALL {
         let mut options = Setup::tiny(preset, true).options;
-        options.window_bytes = Some(256 << 10);
+        options.tuning.window_bytes = Some(256 << 10);
         let lengths = |room: u64| {
             let sim = Sim::new();
             let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 1).unwrap();
@@ -181,7 +181,7 @@ fn collection_ends_at_the_tightest_goal() {
     for preset in [Preset::WiscKey, Preset::HashKv, Preset::KtStore] {
         let mut options = Setup::tiny(preset, true).options;
         options.space_amplification = 1.05;
-        options.space_floor = 0;
+        options.tuning.space_floor = 0;
         let db = Db::open_in(Arc::new(Sim::new()), options, 1).unwrap();
         for i in 0..3_000u32 {
             let key = format!("key{:03}", i * 7919 % 300);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, Resources};
+use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, Resources, Tuning};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage, StorageLayer};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::gated::{Door, eventually};
@@ -28,7 +28,10 @@ fn caches_of_ones_own_beside_shared_ones_are_refused() {
     let usual = Options { resources, ..Options::default() };
     usual.validate().unwrap();
     for options in [
-        Options { cache_bytes: Some(1 << 20), ..usual.clone() },
+        Options {
+            tuning: Tuning { cache_bytes: Some(1 << 20), ..usual.tuning.clone() },
+            ..usual.clone()
+        },
         Options { record_cache_bytes: 1 << 20, ..usual.clone() },
     ] {
         let refused = options.validate().unwrap_err();
@@ -44,10 +47,12 @@ fn many_databases_keep_the_bound_and_each_is_served() {
     const KEYS: u32 = 20_000;
     let resources = Resources::new(BUDGET, 0);
     let mut setup = Setup::tiny(Preset::Lsm, true);
-    setup.options.cache_bytes = None;
-    setup.options.filter_bits = 64;
-    (setup.options.table_bytes, setup.options.memtable_bytes) = (32 << 10, Some(1 << 20));
-    (setup.options.memtable_log_bytes, setup.options.level0_bytes) = (4 << 20, 4 << 20);
+    setup.options.tuning.cache_bytes = None;
+    setup.options.tuning.filter_bits = 64;
+    (setup.options.tuning.table_bytes, setup.options.tuning.memtable_bytes) =
+        (32 << 10, Some(1 << 20));
+    (setup.options.tuning.memtable_log_bytes, setup.options.tuning.level0_bytes) =
+        (4 << 20, Some(4 << 20));
     setup.options.resources = Some(resources.clone());
     let open = || session::open_all(&Disks::new(&setup).storages(), &setup).unwrap();
     let dbs: Vec<Db> = (0..24).map(|_| open()).collect();
@@ -74,7 +79,7 @@ fn many_databases_keep_the_bound_and_each_is_served() {
 /// A setup whose databases share `workers` threads.
 fn with_threads(setup: &Setup, workers: usize) -> Setup {
     let mut setup = setup.clone();
-    (setup.options.cache_bytes, setup.options.record_cache_bytes) = (None, 0);
+    (setup.options.tuning.cache_bytes, setup.options.record_cache_bytes) = (None, 0);
     setup.options.resources = Some(Resources::new(4 << 20, 0).with_threads(workers));
     setup.options.background = Background::Threads(1);
     setup

@@ -6,29 +6,32 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cleavedb::{
-    Background, Db, Durability, KeyspaceOptions, MinSeparated, Operand, Options, Preset, Salvage,
-    SalvageReport, Saved, ValueCompression,
+    Background, Db, Durability, KeyspaceOptions, Operand, Options, Preset, Salvage, SalvageReport,
+    Saved, Tuning, ValueCompression,
 };
 
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(preset: Preset) -> Options {
     let mut options = Options {
-        memtable_bytes: Some(64 << 10),
-        log_file_bytes: 64 << 10,
-        segment_bytes: 64 << 10,
-        memtable_log_bytes: 64 << 10,
-        window_bytes: Some(256 << 10),
-        table_bytes: 16 << 10,
-        level0_bytes: 64 << 10,
-        level1_bytes: 256 << 10,
         background: Background::Manual,
-        blob_bytes: 400,
+        tuning: Tuning {
+            memtable_bytes: Some(64 << 10),
+            log_file_bytes: 64 << 10,
+            segment_bytes: 64 << 10,
+            memtable_log_bytes: 64 << 10,
+            window_bytes: Some(256 << 10),
+            table_bytes: 16 << 10,
+            level0_bytes: Some(64 << 10),
+            level1_bytes: Some(256 << 10),
+            blob_bytes: 400,
+            ..Tuning::default()
+        },
         ..Options::preset(preset)
     };
-    if options.layout.has_hot_store() {
+    if options.layout().has_hot_store() {
         // Every key becomes hot, and some leave.
-        (options.groups.heat_limit, options.groups.hot_bytes) = (Some(1), 32 << 10);
+        (options.tuning.groups.heat_limit, options.hot_bytes) = (Some(1), 32 << 10);
     }
     options
 }
@@ -139,7 +142,7 @@ fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let (path, mut expected) = (dir.path().join("db"), BTreeMap::new());
         let mut options = Options::preset(preset);
-        options.memtable_bytes = Some(64 << 10);
+        options.tuning.memtable_bytes = Some(64 << 10);
         let db = Db::open(&path, options).unwrap();
         let gone = db.keyspace("gone").unwrap();
         for name in ["default", "users", "gone"] {
@@ -178,7 +181,7 @@ fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
 fn what_is_stored_beside_keys_comes_back() {
     for preset in Preset::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let separates = Options::preset(preset).layout.separates();
+        let separates = Options::preset(preset).layout().separates();
         let sessions = KeyspaceOptions {
             min_separated: separates.then_some(9),
             ttl: Some(Duration::from_secs(3600)),
@@ -207,7 +210,7 @@ fn what_is_stored_beside_keys_comes_back() {
         assert_eq!(salvage.min_separated(), separates.then_some(77), "{preset}");
         let like = salvage.options();
         assert_eq!((like.space_limit, like.change_retention_bytes), limits, "{preset}");
-        let is_stored = like.min_separated == MinSeparated::Stored(77);
+        let is_stored = like.min_separated == Some(77);
         assert_eq!(is_stored, separates, "{preset}");
         assert!(salvage.volumes().is_empty());
         let report = salvage.hand_out(&mut |_| Ok(())).unwrap();
@@ -292,7 +295,7 @@ fn a_whole_store_is_saved_as_it_is() {
         assert_eq!(lost, (0, 0, 0), "{preset}: {report:?}");
         assert!(!report.stale, "{preset}");
         let (like, stored) = (Salvage::search(whole).unwrap().options(), Options::preset(preset));
-        assert_eq!((like.preset, like.layout), (preset, stored.layout));
+        assert_eq!((like.preset, like.layout), (Some(preset), Some(stored.layout())));
     });
 }
 
@@ -324,7 +327,7 @@ fn the_manifest_says_which_design_a_store_without_current_has() {
         let like = if preset == Preset::Ohdb { Preset::Lsm } else { preset };
         assert_eq!(
             (guess.preset, guess.layout),
-            (like, Options::preset(preset).layout),
+            (Some(like), Some(Options::preset(preset).layout())),
             "{preset}"
         );
     });
@@ -365,7 +368,7 @@ fn each_file_may_be_missing_or_damaged() {
                 // Where values are lost the index still says whose.
                 let holds_values = name.ends_with(".seg") || name.ends_with(".grp");
                 // Of hot keys it says that they have a value, and not which.
-                let is_hot = Options::preset(preset).layout.has_hot_store();
+                let is_hot = Options::preset(preset).layout().has_hot_store();
                 let is_told = !report.stale && (report.uncertain_keys == 0 || is_hot);
                 assert!(!holds_values || is_told, "{preset}, {name}, damage {at}: {report:?}");
                 // Nothing says how far the window was in use: its damage looks like a log that

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset};
+use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, Tuning};
 use cleavedb_storage::{FileKind, Name, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{Event, Image};
@@ -180,13 +180,23 @@ fn mid_sized(preset: Preset) -> Options {
     let tiny = Setup::tiny(preset, true).options;
     let (memtable_bytes, cache_bytes) = (Some(512 << 10), Some(1 << 20));
     let (log_file_bytes, segment_bytes) = (1 << 20, 1 << 20);
-    let mut options =
-        Options { memtable_bytes, cache_bytes, log_file_bytes, segment_bytes, ..tiny };
-    (options.memtable_log_bytes, options.block_bytes) = (256 << 10, 4 << 10);
-    (options.table_bytes, options.level0_bytes, options.level1_bytes) = (1 << 20, 1 << 20, 4 << 20);
-    options.space_floor = 8 << 20;
-    if options.layout.groups.is_some() {
-        (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (8 << 20, 1 << 20);
+    let mut options = Options {
+        tuning: Tuning {
+            memtable_bytes,
+            cache_bytes,
+            log_file_bytes,
+            segment_bytes,
+            ..tiny.tuning
+        },
+        ..tiny
+    };
+    (options.tuning.memtable_log_bytes, options.tuning.block_bytes) = (256 << 10, 4 << 10);
+    (options.tuning.table_bytes, options.tuning.level0_bytes, options.tuning.level1_bytes) =
+        (1 << 20, Some(1 << 20), Some(4 << 20));
+    options.tuning.space_floor = 8 << 20;
+    if options.layout().groups.is_some() {
+        (options.tuning.groups.capacity_bytes, options.tuning.groups.main_segment_bytes) =
+            (8 << 20, 1 << 20);
     }
     options
 }
@@ -242,7 +252,7 @@ fn a_killed_session_is_resumed_without_a_file_for_each() {
 #[test]
 fn a_store_that_was_closed_behind_a_long_value_is_written_again() {
     for mut setup in Setup::designs() {
-        setup.options.space_floor = 8 << 10;
+        setup.options.tuning.space_floor = 8 << 10;
         let sim = Sim::new();
         let db = open(&sim, &setup.options);
         db.put(b"long", [7; 120_000]).unwrap();

@@ -40,10 +40,10 @@ struct Store {
 fn setup(workers: usize) -> Setup {
     let mut setup = Setup::tiny(Preset::Ohdb, true).on_two_disks([FileClass::Levels]);
     setup.options.background = Background::Threads(workers);
-    setup.options.level0 = Level0::Partitions(4);
+    setup.options.tuning.level0 = Some(Level0::Partitions(4));
     // Writers are stopped at four times this, which no test comes near to.
-    setup.options.level0_bytes = 64 << 10;
-    setup.options.level1_bytes = 1 << 20;
+    setup.options.tuning.level0_bytes = Some(64 << 10);
+    setup.options.tuning.level1_bytes = Some(1 << 20);
     setup
 }
 
@@ -211,7 +211,7 @@ fn settle_waits_for_what_is_being_given_back() {
 #[test]
 fn files_are_removed_without_rests_once_removal_has_fallen_behind() {
     let store = Arc::new(Store::new(1));
-    let dead_bytes_max = 32 * store.db.options().table_bytes;
+    let dead_bytes_max = 32 * store.db.options().tuning.table_bytes;
     let live = || store.db.metrics().levels.iter().map(|level| level.bytes).sum::<u64>();
     let held = store.doors[1].hold(Door::Remove, FileKind::Table, 1);
     let removed = || store.doors.each_ref().map(|door| door.removed()).concat();

@@ -3,21 +3,24 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, Level0, Options, Preset};
+use cleavedb::{Background, Db, Durability, Level0, Options, Preset, Tuning};
 
 fn small(preset: Preset, background: Background) -> Options {
     Options {
-        memtable_bytes: Some(64 << 10),
-        memtable_log_bytes: 128 << 10,
-        log_file_bytes: 64 << 10,
-        segment_bytes: 64 << 10,
-        window_bytes: Some(64 << 10),
-        table_bytes: 16 << 10,
-        level0_bytes: 32 << 10,
-        level1_bytes: 64 << 10,
-        space_floor: 64 << 10,
         durability: Durability::Os,
         background,
+        tuning: Tuning {
+            memtable_bytes: Some(64 << 10),
+            memtable_log_bytes: 128 << 10,
+            log_file_bytes: 64 << 10,
+            segment_bytes: 64 << 10,
+            window_bytes: Some(64 << 10),
+            table_bytes: 16 << 10,
+            level0_bytes: Some(32 << 10),
+            level1_bytes: Some(64 << 10),
+            space_floor: 64 << 10,
+            ..Tuning::default()
+        },
         ..Options::preset(preset)
     }
 }
@@ -87,7 +90,8 @@ fn everything_once() {
 /// in between; whether a compaction came of it.
 fn compacts_on_reads(level0: Level0, background: Background) -> bool {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { level0, ..small(Preset::Lsm, background) };
+    let mut options = small(Preset::Lsm, background);
+    options.tuning.level0 = Some(level0);
     let db = Db::open(dir.path().join("db"), options).unwrap();
     for i in 0..100 {
         db.put(key(i), b"below").unwrap();

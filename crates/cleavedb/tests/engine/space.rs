@@ -39,14 +39,14 @@ fn a_full_store_gives_back_a_deleted_range() {
 
 #[test]
 fn a_collection_on_a_full_disk_leaves_nothing_behind() {
-    for setup in Setup::designs().iter().filter(|setup| setup.options.preset != Preset::Lsm) {
+    for setup in Setup::designs().iter().filter(|setup| setup.options.preset != Some(Preset::Lsm)) {
         let failed = collected_on_a_full_disk(setup, 60).unwrap_or_else(|e| panic!("{setup}: {e}"));
         println!("{setup}: {failed} collections of 61 met a full disk");
         // Groups may have room in what an earlier collection has given back, and compactions go in
         // pieces.
-        let groups = setup.options.layout.groups;
+        let groups = setup.options.layout().groups;
         let may_have_room = groups.is_some_and(|groups| groups.survivors == SurvivorRoute::Tagged)
-            || setup.options.preset == Preset::Ohdb;
+            || setup.options.preset == Some(Preset::Ohdb);
         assert!(failed > 0 || may_have_room, "{setup}");
     }
 }
@@ -166,7 +166,7 @@ fn long_batches_that_are_refused_take_no_space() {
 fn what_log_files_do_not_use_comes_back() {
     for setup in Setup::designs() {
         let store = FullStore::new(limited(&setup)).unwrap();
-        let len = limited(&setup).log_file_bytes as usize * 11 / 20;
+        let len = limited(&setup).tuning.log_file_bytes as usize * 11 / 20;
         let fits = (0..1000u32).take_while(|i| store.db.put(key(*i), vec![7; len]).is_ok());
         let bytes = fits.count() * len;
         println!("{setup}: {bytes} bytes");
@@ -179,7 +179,7 @@ fn what_log_files_do_not_use_comes_back() {
 fn a_long_value_in_front_keeps_nothing_from_being_collected() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let store = FullStore::new(limited(&setup)).unwrap();
-    store.db.put(key(0), vec![7; 40 * limited(&setup).log_file_bytes as usize]).unwrap();
+    store.db.put(key(0), vec![7; 40 * limited(&setup).tuning.log_file_bytes as usize]).unwrap();
     store.db.put(key(1), value(1, 0)).unwrap();
     store.db.delete(key(1)).unwrap();
     for round in 0..6 {
@@ -192,7 +192,7 @@ fn a_long_value_in_front_keeps_nothing_from_being_collected() {
 fn many_writers_leave_what_is_kept_for_jobs() {
     for setup in [Setup::tiny(Preset::WiscKey, true), Setup::tiny(Preset::HashKv, true)] {
         let options = limited(&setup);
-        let records = options.log_file_bytes as u32 / 1024 * 3 / 4;
+        let records = options.tuning.log_file_bytes as u32 / 1024 * 3 / 4;
         let threads = Options { background: Background::Threads(2), ..options };
         let store = FullStore::new(threads).unwrap();
         let counts = thread::scope(|scope| {

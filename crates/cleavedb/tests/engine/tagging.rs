@@ -16,8 +16,9 @@ const HOT: u32 = 100;
 
 fn options() -> Options {
     let mut options = Setup::tagged(true).options;
-    (options.space_amplification, options.space_floor) = (1.3, 32 << 10);
-    (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (256 << 10, 64 << 10);
+    (options.space_amplification, options.tuning.space_floor) = (1.3, 32 << 10);
+    (options.tuning.groups.capacity_bytes, options.tuning.groups.main_segment_bytes) =
+        (256 << 10, 64 << 10);
     options
 }
 
@@ -130,7 +131,8 @@ fn a_tagged_key_that_is_deleted_and_inserted_again_is_not_revived() {
 fn the_cold_log_is_collected_and_tags_stay_true() {
     // The updated keys alone fill level 0, however its runs merge: each time it leaves, the
     // entries of their older values are met.
-    let options = Options { level0_bytes: 4 << 10, ..options() };
+    let mut options = options();
+    options.tuning.level0_bytes = Some(4 << 10);
     let db = open(options);
     put(&db, 0..KEYS, 0);
     db.collect().unwrap();
@@ -157,8 +159,8 @@ fn the_cold_log_is_collected_and_tags_stay_true() {
 #[test]
 fn values_stay_within_their_space_cold_log_included() {
     let options = options();
-    let (amplification, floor) = (options.space_amplification, options.space_floor);
-    let log = options.memtable_log_bytes;
+    let (amplification, floor) = (options.space_amplification, options.tuning.space_floor);
+    let log = options.tuning.memtable_log_bytes;
     let db = open(options);
     put(&db, 0..KEYS, 0);
     for round in 1..20 {
@@ -182,7 +184,7 @@ fn values_stay_within_their_space_cold_log_included() {
 fn a_cold_log_without_a_limit_is_not_collected_for_space() {
     let collected = |counts| {
         let mut options = options();
-        options.groups.cold_log_counts = counts;
+        options.tuning.groups.cold_log_counts = counts;
         let db = open(options);
         age(&db, 20);
         (HOT..HOT + 100).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
@@ -198,8 +200,9 @@ fn a_cold_log_without_a_limit_is_not_collected_for_space() {
 #[test]
 fn groups_split_with_their_tags() {
     let mut options = options();
-    options.groups.capacity_bytes = 4 << 10;
-    (options.groups.main_segment_bytes, options.groups.log_segment_bytes) = (4 << 10, 4 << 10);
+    options.tuning.groups.capacity_bytes = 4 << 10;
+    (options.tuning.groups.main_segment_bytes, options.tuning.groups.log_segment_bytes) =
+        (4 << 10, 4 << 10);
     let db = open(options);
     let before = db.metrics().groups;
     age(&db, 8);

@@ -396,7 +396,7 @@ fn what_exceeds_the_capacity_of_a_volume_goes_to_the_own_directory() {
     };
     let [own, volume] = disks.sims() else { panic!("two disks") };
     assert!(bytes(own) > 20 << 10, "{} bytes", bytes(own));
-    let exceeded = 2 * setup.options.table_bytes;
+    let exceeded = 2 * setup.options.tuning.table_bytes;
     assert!((1..(20 << 10) + exceeded).contains(&bytes(volume)), "{} bytes", bytes(volume));
     // The limit is remembered.
     setup.options.volumes.clear();

@@ -11,7 +11,7 @@ mod damage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Durability, Filter, FilterDecision, FilteredValue, MinSeparated, Preset};
+use cleavedb::{Durability, Filter, FilterDecision, FilteredValue, Preset};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::quota::Budget;
@@ -107,7 +107,7 @@ fn crash(seed: u64) -> Result<(), String> {
 /// Crashes of a store that collects by itself, while newer versions are in memory.
 fn crash_while_collecting(seed: u64) -> Result<(), String> {
     let mut setup = Setup::tiny(Preset::WiscKey, true);
-    setup.options.space_floor = 48 << 10;
+    setup.options.tuning.space_floor = 48 << 10;
     setup.options.space_amplification = 1.05;
     let profile = Profile {
         value_lens: vec![1500, 3000],
@@ -344,7 +344,7 @@ fn range_during_a_collection(seed: u64) -> Result<(), String> {
 fn crash_with_other_options(seed: u64) -> Result<(), String> {
     let other = Setup::tiny(Preset::WiscKey, true);
     let mut setup = other.clone();
-    setup.options.min_separated = MinSeparated::AtLeast(1000);
+    setup.options.min_separated = Some(1000);
     let recover_with = vec![other];
     let plan = Plan { recover_with, depth: 1, thorough_one_in: 4, ..Plan::default() };
     crash_of(&setup, plan, seed)
@@ -553,7 +553,7 @@ fn no_free_byte(seed: u64) -> Result<(), String> {
 /// Stores that are closed when a write was refused, as in `full_disk.rs`.
 fn full_when_closed(seed: u64) -> Result<(), String> {
     let mut setup = Setup::tiny(Preset::WiscKey, true);
-    setup.options.memtable_log_bytes = setup.options.log_file_bytes;
+    setup.options.tuning.memtable_log_bytes = setup.options.tuning.log_file_bytes;
     closed_when_full(&setup, (700 << 10) + seed * (3 << 10))
 }
 

@@ -14,7 +14,7 @@ mod planted;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cleavedb::{Background, Level0, MinSeparated, Preset};
+use cleavedb::{Background, Level0, Preset};
 use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
 use cleavedb_testkit::{
@@ -85,7 +85,7 @@ fn setup(seed: u64) -> Setup {
     let preset = Preset::ALL[(seed % Preset::ALL.len() as u64) as usize];
     let mut setup = with_threads(Setup::tiny(preset, seed / 4 % 3 != 2), 2);
     if preset == Preset::Ohdb {
-        setup.options.level0 = Level0::Partitions(3);
+        setup.options.tuning.level0 = Some(Level0::Partitions(3));
     }
     setup
 }
@@ -128,10 +128,11 @@ fn collections(seed: u64) -> Result<(), String> {
         Setup::tiny(Preset::KtStore, true),
     ];
     let mut setup = with_threads(setups[seed as usize % 3].clone(), 3);
-    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
+    (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.05, 32 << 10);
     // Short values stay in the tables, so that level 0 fills while values are collected.
-    setup.options.min_separated = MinSeparated::AtLeast(1000);
-    (setup.options.level0_bytes, setup.options.level1_bytes) = (4 << 10, 4 << 10);
+    setup.options.min_separated = Some(1000);
+    (setup.options.tuning.level0_bytes, setup.options.tuning.level1_bytes) =
+        (Some(4 << 10), Some(4 << 10));
     let value_lens = vec![900, 900, 1500, 3000];
     let profile = Profile { value_lens, keys: 12, odd_keys: false, ..Profile::model() };
     run(&setup, &Generator::new(seed, profile).take(80))
@@ -141,9 +142,9 @@ fn collections(seed: u64) -> Result<(), String> {
 fn splits(seed: u64) -> Result<(), String> {
     let preset = [Preset::KtStore, Preset::HashKv][seed as usize % 2];
     let mut setup = with_threads(Setup::tiny(preset, true), 2);
-    let groups = &mut setup.options.groups;
+    let groups = &mut setup.options.tuning.groups;
     (groups.main_segment_bytes, groups.capacity_bytes) = (8 << 10, 8 << 10);
-    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
+    (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.05, 16 << 10);
     let profile = Profile { value_lens: vec![900, 1500], keys: 40, ..Profile::model() };
     run(&setup, &Generator::new(seed, profile).take(120))
 }
@@ -152,9 +153,9 @@ fn splits(seed: u64) -> Result<(), String> {
 fn bucket_setup(seed: u64) -> Setup {
     let mut setup = Setup::tiny(Preset::Ohdb, !seed.is_multiple_of(3));
     setup.options.background = Background::Threads(3);
-    setup.options.level0 = Level0::Partitions(4);
+    setup.options.tuning.level0 = Some(Level0::Partitions(4));
     // What leaves level 0 meets all that is below: compactions that last, so that others begin.
-    setup.options.level1_bytes = 1 << 20;
+    setup.options.tuning.level1_bytes = Some(1 << 20);
     setup
 }
 

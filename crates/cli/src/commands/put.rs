@@ -143,7 +143,8 @@ impl<'p> Input<'p> {
     /// Reads the front, so that the database is not held open by an input that is slow to begin;
     /// of digits of hex everything.
     fn begin(&mut self, hex: bool) -> Result<Begun> {
-        let most = if hex { 2 * VALUE_LEN_MAX as u64 + 1 } else { Options::default().blob_bytes };
+        let most =
+            if hex { 2 * VALUE_LEN_MAX as u64 + 1 } else { Options::default().tuning.blob_bytes };
         let mut first = Vec::new();
         let read = self.by_ref().take(most).read_to_end(&mut first);
         read.map_err(Failure::file("read", self.path)).map_err(interrupt::explain)?;

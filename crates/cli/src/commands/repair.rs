@@ -177,7 +177,7 @@ fn settle(salvage: &Salvage, db: &Db) -> Result<Vec<String>> {
 /// Stores everything that the salvage returns.
 fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
     let mut loaders: BTreeMap<String, Loader> = BTreeMap::new();
-    let is_blob = |value: &[u8]| value.len() as u64 >= db.options().blob_bytes;
+    let is_blob = |value: &[u8]| value.len() as u64 >= db.options().tuning.blob_bytes;
     let report = salvage.hand_out(&mut |Saved { keyspace, key, value, expires }| {
         if interrupt::interrupted() {
             return Err(cleavedb::Error::new(cleavedb::ErrorKind::Closed, "interrupted"));

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cleavedb::{Db, Options};
+use cleavedb::{Db, Options, Tuning};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -181,8 +181,8 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
             args.dir.display(),
             units::counted(files, "file"),
             units::bytes(bytes),
-            options.preset,
-            units::bytes(options.log_file_bytes),
+            options.chosen_preset(),
+            units::bytes(options.tuning.log_file_bytes),
         ))?;
         let titles = ["step", "items", "bytes", "seconds", "rate"];
         console.line(format_args!(
@@ -216,12 +216,16 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
 /// MemTables, a dozen log files, and a significant share of dead values.
 fn scaled(defaults: Options, bytes: u64) -> Options {
     let part = (bytes / 4).next_multiple_of(4096);
-    let file = part.clamp(256 << 10, defaults.log_file_bytes);
+    let file = part.clamp(256 << 10, defaults.tuning.log_file_bytes);
+    let memtable = defaults.clone().in_effect().tuning.memtable_bytes;
     Options {
-        memtable_bytes: Some(defaults.memtable().min(part.max(1 << 20) as usize)),
-        log_file_bytes: file,
-        segment_bytes: file,
-        space_floor: defaults.space_floor.min(file),
+        tuning: Tuning {
+            memtable_bytes: memtable.map(|bytes| bytes.min(part.max(1 << 20) as usize)),
+            log_file_bytes: file,
+            segment_bytes: file,
+            space_floor: defaults.tuning.space_floor.min(file),
+            ..defaults.tuning
+        },
         ..defaults
     }
 }
@@ -261,7 +265,7 @@ impl Tour<'_> {
         };
         Ok(Summary {
             step: "summary",
-            preset: self.options.preset.name(),
+            preset: self.options.chosen_preset().name(),
             files: self.files,
             differences: self.differences,
             problems: problems.iter().map(ToString::to_string).collect(),

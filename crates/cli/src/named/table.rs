@@ -1,12 +1,11 @@
 //! The options of the engine, a row each.
 
-use cleavedb::{
-    Background, Compression, Durability, LogRole, MinSeparated, Options, SurvivorRoute,
-};
+use cleavedb::{Background, Compression, Durability, LogRole, Options, SurvivorRoute};
 use cleavedb_units as units;
 
 use super::values::{
-    grouped, groups, number, one_of, partition, size, truth, value_compression, victim_policy,
+    grouped, groups, layout, number, one_of, partition, size, truth, value_compression,
+    victim_policy,
 };
 use crate::{expiry, level0, space_limit};
 
@@ -21,7 +20,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "of the preset",
         "Where the log keeps values: until a flush moves them, or for good",
         |o, v| {
-            o.layout.log = one_of(
+            layout(o).log = one_of(
                 v,
                 &[("write-ahead", LogRole::WriteAhead), ("value-store", LogRole::ValueStore)],
             )?;
@@ -34,7 +33,8 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "of the preset",
         "By what values that leave the log are grouped",
         |o, v| {
-            o.layout.groups = partition(v)?.map(|partition| grouped(&o.layout, partition));
+            let usual = o.layout();
+            layout(o).groups = partition(v)?.map(|partition| grouped(&usual, partition));
             Ok(())
         },
     ),
@@ -58,14 +58,13 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
     ),
     (
         "min_separated",
-        "a length in bytes, stored or never",
-        "of the preset",
+        "a length in bytes or stored",
+        "as stored",
         "Length from which on a value leaves the index",
         |o, v| {
             o.min_separated = match v {
-                "never" => MinSeparated::Never,
-                "stored" => MinSeparated::Stored(o.min_separated.least().unwrap_or_default()),
-                bytes => MinSeparated::AtLeast(size(bytes)?),
+                "stored" => None,
+                bytes => Some(size(bytes)?),
             };
             Ok(())
         },
@@ -120,47 +119,47 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         BYTES,
         "from memory_bytes",
         "Length from which on no preset keeps a value in the index",
-        |o, v| put(&mut o.long_value_bytes, size(v).map(Some)),
+        |o, v| put(&mut o.tuning.long_value_bytes, size(v).map(Some)),
     ),
     (
         "blob_bytes",
         BYTES,
         "4MiB",
         "Length from which on a value from a file or a pipe has its own file",
-        |o, v| put(&mut o.blob_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.blob_bytes, units::parse(v)),
     ),
     ("memtable_bytes", BYTES, "from memory_bytes", "Memory of one MemTable", |o, v| {
-        put(&mut o.memtable_bytes, size(v).map(Some))
+        put(&mut o.tuning.memtable_bytes, size(v).map(Some))
     }),
     (
         "memtables_max",
         "a number",
         "of the preset",
         "Full MemTables that may wait for their flush",
-        |o, v| put(&mut o.memtables_max, number(v)),
+        |o, v| put(&mut o.tuning.memtables_max, number(v).map(Some)),
     ),
     ("memtable_log_bytes", BYTES, "256MiB", "Most log that one MemTable may cover", |o, v| {
-        put(&mut o.memtable_log_bytes, units::parse(v))
+        put(&mut o.tuning.memtable_log_bytes, units::parse(v))
     }),
     ("log_file_bytes", BYTES, "64MiB", "Length at which a log file ends", |o, v| {
-        put(&mut o.log_file_bytes, units::parse(v))
+        put(&mut o.tuning.log_file_bytes, units::parse(v))
     }),
     (
         "segment_bytes",
         BYTES,
         "64MiB",
         "Length at which a segment of collected values ends",
-        |o, v| put(&mut o.segment_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.segment_bytes, units::parse(v)),
     ),
     (
         "window_bytes",
         BYTES,
         "from memory_bytes",
         "Length to which the window of the log may grow",
-        |o, v| put(&mut o.window_bytes, size(v).map(Some)),
+        |o, v| put(&mut o.tuning.window_bytes, size(v).map(Some)),
     ),
     ("cache_bytes", BYTES, "from memory_bytes", "Memory for blocks of tables", |o, v| {
-        put(&mut o.cache_bytes, size(v).map(Some))
+        put(&mut o.tuning.cache_bytes, size(v).map(Some))
     }),
     (
         "expired_within",
@@ -177,13 +176,13 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         BYTES,
         "512KiB",
         "Most bytes of a table that are read ahead of a scan",
-        |o, v| put(&mut o.read_ahead_bytes, size(v)),
+        |o, v| put(&mut o.tuning.read_ahead_bytes, size(v)),
     ),
     ("block_bytes", BYTES, "4096", "Length of a block of a table before compression", |o, v| {
-        put(&mut o.block_bytes, size(v))
+        put(&mut o.tuning.block_bytes, size(v))
     }),
     ("filter_bits", "bits for each key", "10", "Bits of a filter for each key", |o, v| {
-        put(&mut o.filter_bits, number(v))
+        put(&mut o.tuning.filter_bits, number(v))
     }),
     ("compression", "none, lz4 or zstd", "none", "Compression of blocks of tables", |o, v| {
         let kinds =
@@ -198,28 +197,28 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         |o, v| put(&mut o.value_compression, value_compression(v)),
     ),
     ("table_bytes", BYTES, "32MiB", "Length at which a table ends", |o, v| {
-        put(&mut o.table_bytes, units::parse(v))
+        put(&mut o.tuning.table_bytes, units::parse(v))
     }),
     (
         "level0",
         "whole, partitions:N or hyperleveldb",
         "of the preset",
         "How level 0 of the index is kept",
-        |o, v| put(&mut o.level0, level0::parse(v)),
+        |o, v| put(&mut o.tuning.level0, level0::parse(v).map(Some)),
     ),
     (
         "level0_bytes",
         BYTES,
         "of the preset",
         "Bytes of level 0 above which it is compacted",
-        |o, v| put(&mut o.level0_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.level0_bytes, units::parse(v).map(Some)),
     ),
     (
         "level1_bytes",
         BYTES,
         "of the preset",
         "Bytes of level 1; each deeper level holds ten times more",
-        |o, v| put(&mut o.level1_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.level1_bytes, units::parse(v).map(Some)),
     ),
     (
         "space_amplification",
@@ -229,7 +228,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         |o, v| put(&mut o.space_amplification, number(v)),
     ),
     ("space_floor", BYTES, "64MiB", "Bytes of dead values that are always tolerated", |o, v| {
-        put(&mut o.space_floor, units::parse(v))
+        put(&mut o.tuning.space_floor, units::parse(v))
     }),
     (
         "space_limit",
@@ -250,31 +249,31 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         BYTES,
         "8GiB",
         "Bytes of values that the groups are made for",
-        |o, v| put(&mut o.groups.capacity_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.groups.capacity_bytes, units::parse(v)),
     ),
     (
         "groups.one_at_first",
         "true or false",
         "false",
         "Whether groups by ranges begin as one, as in HoaKV",
-        |o, v| put(&mut o.groups.one_at_first, truth(v)),
+        |o, v| put(&mut o.tuning.groups.one_at_first, truth(v)),
     ),
     ("groups.main_segment_bytes", BYTES, "64MiB", "Length of a main segment of a group", |o, v| {
-        put(&mut o.groups.main_segment_bytes, units::parse(v))
+        put(&mut o.tuning.groups.main_segment_bytes, units::parse(v))
     }),
     (
         "groups.log_segment_bytes",
         BYTES,
         "1MiB",
         "Length of a log segment, where groups share some",
-        |o, v| put(&mut o.groups.log_segment_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.groups.log_segment_bytes, units::parse(v)),
     ),
     (
         "groups.reserved_space",
         "a ratio",
         "0.3",
         "Space for log segments, as a part of all main segments",
-        |o, v| put(&mut o.groups.reserved_space, number(v)),
+        |o, v| put(&mut o.tuning.groups.reserved_space, number(v)),
     ),
     (
         "groups.victim",
@@ -283,7 +282,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "Which group is collected first",
         |o, v| {
             let why = || "there are greedy, cost-benefit, greedy-random[:D] and random".to_owned();
-            put(&mut o.groups.victim, victim_policy(v).ok_or_else(why))
+            put(&mut o.tuning.groups.victim, victim_policy(v).ok_or_else(why))
         },
     ),
     (
@@ -291,31 +290,31 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         BYTES,
         "12KiB",
         "Mean length of records from which on their keys are listed",
-        |o, v| put(&mut o.groups.key_block_record_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.groups.key_block_record_bytes, units::parse(v)),
     ),
     (
         "groups.cold_log_counts",
         "true or false",
         "true",
         "Whether the cold log counts in the space goal",
-        |o, v| put(&mut o.groups.cold_log_counts, truth(v)),
+        |o, v| put(&mut o.tuning.groups.cold_log_counts, truth(v)),
     ),
-    ("groups.hot_bytes", BYTES, "256MiB", "Most bytes of hot segments", |o, v| {
-        put(&mut o.groups.hot_bytes, units::parse(v))
+    ("hot_bytes", BYTES, "256MiB", "Most bytes of hot segments", |o, v| {
+        put(&mut o.hot_bytes, units::parse(v))
     }),
     (
         "groups.hot_segment_bytes",
         BYTES,
         "2MiB",
         "Most bytes of the records of a hot segment",
-        |o, v| put(&mut o.groups.hot_segment_bytes, units::parse(v)),
+        |o, v| put(&mut o.tuning.groups.hot_segment_bytes, units::parse(v)),
     ),
     (
         "groups.heat_limit",
         "1 to 15",
         "by room",
         "Accesses from which on a key becomes hot",
-        |o, v| put(&mut o.groups.heat_limit, number(v).map(Some)),
+        |o, v| put(&mut o.tuning.groups.heat_limit, number(v).map(Some)),
     ),
     (
         "background_bytes_per_second",
@@ -339,9 +338,6 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         |o, v| put(&mut o.background, number(v).map(Background::Threads)),
     ),
 ];
-
-/// Number of options of the layout.
-pub(super) const OF_LAYOUT: usize = 4;
 
 const BYTES: &str = "a size in bytes";
 

@@ -46,9 +46,15 @@ pub fn value_compression(text: &str) -> Result<ValueCompression, String> {
     one_of(text, &ValueCompression::ALL).map_err(|_| why())
 }
 
+/// The layout of the options, to be changed.
+pub(super) fn layout(options: &mut Options) -> &mut ValueLayout {
+    let usual = options.layout();
+    options.layout.insert(usual)
+}
+
 /// The groups of a layout, which must have some.
 pub(super) fn groups(options: &mut Options) -> Result<&mut GroupLayout, String> {
-    let groups = options.layout.groups.as_mut();
+    let groups = layout(options).groups.as_mut();
     groups.ok_or_else(|| "the layout has no groups; layout.groups makes some".to_owned())
 }
 

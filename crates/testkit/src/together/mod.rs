@@ -237,7 +237,7 @@ impl Together {
 
     fn create(&mut self) -> Checked {
         let name = format!("keyspace {}", self.rng.index(KEYSPACES));
-        let separates = self.setup.options.layout.separates();
+        let separates = self.setup.options.layout().separates();
         let least = [None, Some(0), Some(100), Some(2000)][self.rng.index(4)];
         let ttl = self.rng.chance(25).then(|| 50 + self.rng.below(300));
         let with_dictionary = self.has_dictionaries && self.rng.chance(60);

@@ -7,7 +7,7 @@ use cleavedb_base::Result;
 
 use super::Db;
 use crate::control::events::EventListener;
-use crate::settings::options::{Durability, MinSeparated, Options, Preset};
+use crate::settings::options::{Durability, Options, Preset};
 use crate::settings::resources::Resources;
 use crate::settings::time::TimeSource;
 use crate::settings::volume::Volume;
@@ -34,7 +34,7 @@ type Change = Box<dyn FnOnce(&mut Options)>;
 /// db.close()?;
 /// // The database knows its preset.
 /// let db = Db::builder(dir.path().join("db")).create_if_missing(false).open()?;
-/// assert_eq!(db.options().preset, Preset::WiscKey);
+/// assert_eq!(db.options().preset, Some(Preset::WiscKey));
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[must_use = "a builder does nothing until `open` is called"]
@@ -87,7 +87,7 @@ impl Builder {
 
     /// Length from which on values leave the index, in bytes: see [`Options::min_separated`].
     pub fn min_separated(self, least: usize) -> Self {
-        self.with(move |options| options.min_separated = MinSeparated::AtLeast(least))
+        self.with(move |options| options.min_separated = Some(least))
     }
 
     /// See [`Options::resources`].

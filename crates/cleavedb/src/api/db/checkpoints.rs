@@ -32,7 +32,7 @@ impl Db {
     /// In the same file system most files are linked, so it takes little time and no space; what
     /// either database drops or rewrites later takes its space until the other does so too, since a
     /// file with two names is never changed in place. In another file system all is copied. Writers
-    /// wait while the log window is written to the log, up to [`crate::Options::window_bytes`]. The
+    /// wait while the log window is written to the log, up to [`crate::Tuning::window_bytes`]. The
     /// copy is in one directory, without volumes, and survives a loss of power once this returns.
     ///
     /// On a secondary ([`Db::open_secondary`]) it copies what the primary has, which does not know

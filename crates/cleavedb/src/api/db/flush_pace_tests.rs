@@ -9,13 +9,13 @@ use crate::background::jobs::Job;
 use crate::background::jobs::flush::Flush;
 use crate::control::pace::Pace;
 use crate::settings::options::{Background, Options};
+use crate::settings::tuning::Tuning;
 
 /// A database without threads whose oldest MemTable is full, and the number of full ones.
 fn with_full(memtables: usize, options: Options) -> Db {
     let options = Options {
         background: Background::Manual,
-        memtable_bytes: Some(1 << 20),
-        memtables_max: 2,
+        tuning: Tuning { memtable_bytes: Some(1 << 20), memtables_max: Some(2), ..options.tuning },
         ..options
     };
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();

@@ -132,10 +132,9 @@ impl Keyspace {
 
     /// Stores with the data the length from which on values of this keyspace leave the index;
     /// `None` leaves it to the database again. For the default keyspace that is the length of the
-    /// database, for opens whose options leave it to the data
-    /// ([`crate::MinSeparated::Stored`]), as presets do. Handles of this open are not affected, and
-    /// existing values stay where they are until they are rewritten. Fails with
-    /// [`ErrorKind::InvalidOptions`] if the layout separates no values.
+    /// database, for opens that do not set [`crate::Options::min_separated`]. Handles of this open
+    /// are not affected, and existing values stay where they are until they are rewritten. Fails
+    /// with [`ErrorKind::InvalidOptions`] if the layout separates no values.
     pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
@@ -191,7 +190,7 @@ impl Keyspace {
 
 /// Fails if the layout separates no values: then there is no length to choose.
 fn check_separates(engine: &Engine) -> Result<()> {
-    if engine.options.layout.separates() {
+    if engine.options.layout().separates() {
         return Ok(());
     }
     let message = "this layout keeps values in the index; there is no length to save";

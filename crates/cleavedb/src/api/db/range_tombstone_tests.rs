@@ -13,6 +13,7 @@ use super::Db;
 use crate::engine::Engine;
 use crate::engine::range_tombstones::{add_range_tombstones, forget, set_forgotten_upto};
 use crate::settings::options::{Background, Durability, Options, Preset};
+use crate::settings::tuning::Tuning;
 
 const KEYS: u32 = 300;
 
@@ -37,27 +38,30 @@ fn value(i: u32, round: u32) -> Vec<u8> {
 pub(super) fn small(preset: Preset) -> Options {
     let usual = Options::preset(preset);
     let mut options = Options {
-        memtable_bytes: Some(64 << 10),
-        memtable_log_bytes: 32 << 10,
-        log_file_bytes: 32 << 10,
-        segment_bytes: 32 << 10,
-        window_bytes: Some(64 << 10),
-        table_bytes: 4 << 10,
-        level0_bytes: 8 << 10,
-        level1_bytes: 16 << 10,
-        space_floor: 24 << 10,
         space_amplification: 1.1,
         background: Background::Manual,
+        tuning: Tuning {
+            memtable_bytes: Some(64 << 10),
+            memtable_log_bytes: 32 << 10,
+            log_file_bytes: 32 << 10,
+            segment_bytes: 32 << 10,
+            window_bytes: Some(64 << 10),
+            table_bytes: 4 << 10,
+            level0_bytes: Some(8 << 10),
+            level1_bytes: Some(16 << 10),
+            space_floor: 24 << 10,
+            ..usual.tuning
+        },
         ..usual
     };
-    if let Some(layout) = options.layout.groups {
-        let groups = &mut options.groups;
+    if let Some(layout) = options.layout().groups {
+        let groups = &mut options.tuning.groups;
         (groups.capacity_bytes, groups.main_segment_bytes) = (64 << 10, 16 << 10);
         if layout.shares_segments() {
             groups.log_segment_bytes = 4 << 10;
         }
         if layout.hot {
-            groups.hot_bytes = 32 << 10;
+            options.hot_bytes = 32 << 10;
         }
     }
     options
@@ -66,7 +70,9 @@ pub(super) fn small(preset: Preset) -> Options {
 /// `preset` with another layout of groups.
 fn changed(preset: Preset, change: impl FnMut(&mut GroupLayout)) -> Options {
     let mut options = small(preset);
-    options.layout.groups.iter_mut().for_each(change);
+    let mut layout = options.layout();
+    layout.groups.iter_mut().for_each(change);
+    options.layout = Some(layout);
     options
 }
 
@@ -75,10 +81,10 @@ fn designs() -> Vec<Options> {
     let mut all: Vec<Options> = Preset::ALL.into_iter().map(small).collect();
     all.push(changed(Preset::HashKv, |layout| layout.survivors = SurvivorRoute::Tagged));
     let mut hot = small(Preset::HoaKv);
-    hot.groups.heat_limit = Some(1);
+    hot.tuning.groups.heat_limit = Some(1);
     all.push(hot);
     let mut long = small(Preset::Lsm);
-    long.long_value_bytes = Some(1 << 10);
+    long.tuning.long_value_bytes = Some(1 << 10);
     all.push(long);
     all
 }
@@ -164,7 +170,7 @@ fn deletes_a_range(options: &Options, eager: bool) {
         db.compact().unwrap();
     }
     let left = covered(engine, seq);
-    let hot = options.layout.has_hot_store();
+    let hot = options.layout().has_hot_store();
     assert!(left.is_empty() || hot, "{left:?}");
     // Keys that are written when all that was deleted is gone.
     let late = |part: u32| DELETED.start + part;
@@ -230,9 +236,9 @@ fn hot_keys(engine: &Engine) -> BTreeSet<u32> {
 /// so large that none must leave.
 fn hot(heat_limit: u8) -> Db {
     let mut options = small(Preset::HoaKv);
-    (options.groups.heat_limit, options.groups.hot_bytes) = (Some(heat_limit), 512 << 10);
+    (options.tuning.groups.heat_limit, options.hot_bytes) = (Some(heat_limit), 512 << 10);
     // Level 0 is never full: what leaves it has another reason.
-    (options.groups.capacity_bytes, options.level0_bytes) = (1 << 20, 1 << 20);
+    (options.tuning.groups.capacity_bytes, options.tuning.level0_bytes) = (1 << 20, Some(1 << 20));
     Db::open_in(Arc::new(Sim::new()), options, 7).unwrap()
 }
 

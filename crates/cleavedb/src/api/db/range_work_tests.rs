@@ -9,7 +9,7 @@ use cleavedb_storage_sim::sim::Rng;
 
 use super::Db;
 use super::range_tombstone_tests::small;
-use crate::settings::options::{Options, Preset};
+use crate::settings::options::Preset;
 
 const KEYS: usize = 900;
 
@@ -43,7 +43,9 @@ fn a_compacted_range_is_one_level() {
     for preset in Preset::ALL {
         for seed in 0..3 {
             // Deep levels, few tables each.
-            let options = Options { level1_bytes: 8 << 10, level0_bytes: 4 << 10, ..small(preset) };
+            let mut options = small(preset);
+            options.tuning.level0_bytes = Some(4 << 10);
+            options.tuning.level1_bytes = Some(8 << 10);
             let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
             let mut rng = Rng::new(seed);
             let mut model = vec![false; KEYS];

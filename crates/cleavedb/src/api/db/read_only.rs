@@ -27,10 +27,9 @@ fn existing(options: Options) -> Options {
 }
 
 impl Db {
-    /// Opens the database in the directory `path` for reading only, with the options of its
-    /// creation ([`Db::stored_options`]): closed, left by a process that died, or a copy. Nothing
-    /// is written, so the file system may be mounted for reading only, and the user needs no right
-    /// to write. No threads are started.
+    /// Opens the database in the directory `path` for reading only: closed, left by a process that
+    /// died, or a copy. Nothing is written, so the file system may be mounted for reading only, and
+    /// the user needs no right to write. No threads are started.
     ///
     /// Several handles, also of several processes, may have it open so at a time. [`Db::open`]
     /// fails with [`ErrorKind::Locked`](crate::ErrorKind::Locked) meanwhile, and so does this while
@@ -64,14 +63,11 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let stored = Self::stored_options(path).map_err(|e| e.with("path", path.display()))?;
-        // Without a database the open says what there is.
-        Self::open_read_only_with(path, stored.unwrap_or_default())
+        Self::open_read_only_with(path, Options::default())
     }
 
-    /// As [`Db::open_read_only`], with `options`: of memory, and where volumes are mounted. Their
-    /// layout must be that of the database, and nothing is created.
+    /// As [`Db::open_read_only`], with `options`: of memory, and where volumes are mounted.
+    /// Nothing is created.
     pub fn open_read_only_with(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let wrap = |_: &Path, disk| layered(disk);
         Self::open_wrapped(path.as_ref(), existing(options), wrap, Intent::Read)

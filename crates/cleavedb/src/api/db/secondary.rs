@@ -25,8 +25,8 @@ fn beside(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
 }
 
 impl Db {
-    /// Opens the database in the directory `path` to read it while another process writes it, with
-    /// the options of its creation ([`Db::stored_options`]): a *secondary* beside the *primary*.
+    /// Opens the database in the directory `path` to read it while another process writes it: a
+    /// *secondary* beside the *primary*.
     ///
     /// It sees what was acknowledged with [`Durability::Os`] or [`Durability::Sync`] before the
     /// call, and after each [`Db::catch_up`] what was acknowledged before that, whether it is in
@@ -79,18 +79,14 @@ impl Db {
     /// [`Durability::Os`]: crate::Durability::Os
     /// [`Durability::Sync`]: crate::Durability::Sync
     pub fn open_secondary(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let stored = Self::stored_options(path).map_err(|e| e.with("path", path.display()))?;
-        // Without a database the open says what there is.
-        Self::open_secondary_with(path, stored.unwrap_or_default())
+        Self::open_secondary_with(path, Options::default())
     }
 
-    /// As [`Db::open_secondary`], with `options`: of memory, and where volumes are mounted. Their
-    /// layout must be that of the database, and nothing is created.
+    /// As [`Db::open_secondary`], with `options`: of memory, and where volumes are mounted.
+    /// Nothing is created.
     pub fn open_secondary_with(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
         let named = |e: Error| e.with("path", path.display());
-        options.validate().map_err(named)?;
         let storage =
             Disk::open(path, false).map_err(|e| named(directories::not_opened(e, false)))?;
         let mut volume = |path: &Path, _| {
@@ -117,8 +113,7 @@ impl Db {
         volume: &mut OpenDirectory<'_>,
         options: Options,
     ) -> Result<Self> {
-        options.validate()?;
-        let options = Options { create_if_missing: false, ..options.within_memory() };
+        let options = Options { create_if_missing: false, ..options };
         check_openable(&*first.0, &options)?;
         let start = Instant::now();
         let mut opened = Self::try_to_follow(&first, volume, &options);
@@ -154,9 +149,9 @@ impl Db {
             let what = "the database was removed while it was opened";
             return Err(Error::new(ErrorKind::NotADatabase, what));
         };
-        found.check_layout(&options.layout)?;
-        let (limit, retention) = (found.space_limit(), found.change_retention());
-        let options = options.clone().within_stored(limit, retention);
+        let options = found.resolve(options.clone())?;
+        options.validate()?;
+        let options = options.within_memory();
         let directories = directories::find(first, *path, &options, volume)?;
         Follower::new(directories.placed, found.into_current(), options)
     }

@@ -198,7 +198,7 @@ impl<'e> Job<'e> for Flush<'e> {
         if engine.pacer.flushes_waited() == self.waited_before {
             engine.throttle.flush_took(self.log_bytes(), self.start.elapsed());
         }
-        let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
+        let crowded = || engine.state.load().waiting() >= engine.options.memtables_max();
         engine.throttle.fills_last(crowded);
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Flush<'_> {
         let (engine, state) = (self.engine, self.engine.state.load());
         let next = state.memtables.iter().rev().nth(1);
         let may_wait =
-            state.waiting() < engine.options.memtables_max && engine.options.crew().is_none();
+            state.waiting() < engine.options.memtables_max() && engine.options.crew().is_none();
         let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
         // It must not keep the MemTable if a reader keeps the file.
         let (next, start, log) = (Arc::downgrade(next), next.start, engine.commit.log.clone());

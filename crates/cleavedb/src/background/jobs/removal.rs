@@ -39,7 +39,7 @@ pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
         engine.jobs.lacks_space() || budget::is_near_limit(engine) || engine.jobs.closing();
     let behind = engine.obsolete_files.dead_bytes()
-        > DEAD_TABLES_MAX.saturating_mul(engine.options.table_bytes);
+        > DEAD_TABLES_MAX.saturating_mul(engine.options.tuning.table_bytes);
     let pace = if wanted || behind { RemoveMode::Immediate } else { RemoveMode::Paced };
     let keeps_logs = !wanted && log_files::keeps_logs(engine);
     let take = if keeps_logs { ObsoleteFiles::take_other } else { ObsoleteFiles::take_name };

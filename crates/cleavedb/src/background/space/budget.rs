@@ -38,7 +38,7 @@ pub(crate) fn kept_for_jobs(engine: &Engine, live: &LiveFiles) -> u64 {
     let compaction = whole.max(neighbours);
     let job = rewritten.unwrap_or_default().max(file).max(compaction);
     let flush = flush_max(options, live.groups.groups().count());
-    let flushes = flush.saturating_mul(options.memtables_max as u64 + 1);
+    let flushes = flush.saturating_mul(options.memtables_max() as u64 + 1);
     let parts = [logs(options), planned(job), long_batches(engine)];
     parts.into_iter().fold(flushes, u64::saturating_add)
 }
@@ -60,7 +60,7 @@ pub(crate) fn pressure_below(engine: &Engine, limit: &Limit, stop: u64) -> Press
 }
 
 pub(crate) fn slow_from(engine: &Engine, stop: u64) -> u64 {
-    stop - (stop / 32).max(engine.options.log_file_bytes).min(stop)
+    stop - (stop / 32).max(engine.options.tuning.log_file_bytes).min(stop)
 }
 
 /// Whether the files are near the limit and, by estimate, have garbage: then garbage is collected
@@ -108,7 +108,7 @@ pub(crate) fn refuses_long(engine: &Engine, len: u64) -> bool {
 }
 
 pub(crate) fn long_max(engine: &Engine, len: u64) -> u64 {
-    len.saturating_add(flushed_max(len)).saturating_add(engine.options.log_file_bytes)
+    len.saturating_add(flushed_max(len)).saturating_add(engine.options.tuning.log_file_bytes)
 }
 
 /// Bytes that flushes may write for batches that are longer than a log file.

@@ -72,7 +72,7 @@ fn file_bytes_max_of(engine: &Engine, bytes: u64) -> u64 {
 /// with it: what is empty now would get very short ones.
 pub(crate) fn of_load(engine: &Engine, bytes: u64) -> (u64, u64) {
     let most = file_bytes_max_of(engine, bytes);
-    (table_bytes(engine).min(most / 2), engine.options.segment_bytes.min(most))
+    (table_bytes(engine).min(most / 2), engine.options.tuning.segment_bytes.min(most))
 }
 
 /// Length at which a log file ends.
@@ -82,18 +82,22 @@ pub(crate) fn log_file_bytes(engine: &Engine) -> u64 {
 
 /// Length at which a segment of survivors ends.
 pub(crate) fn segment_bytes(engine: &Engine) -> u64 {
-    engine.options.segment_bytes.min(file_bytes_max(engine))
+    engine.options.tuning.segment_bytes.min(file_bytes_max(engine))
 }
 
 /// Length of a table; a shorter one on a full disk.
 pub(crate) fn table_bytes(engine: &Engine) -> u64 {
-    if engine.full.is_short() { short_table_bytes(engine) } else { engine.options.table_bytes }
+    if engine.full.is_short() {
+        short_table_bytes(engine)
+    } else {
+        engine.options.tuning.table_bytes
+    }
 }
 
 /// Length of tables of which many fit the reserve, so that compactions can go in pieces.
 pub(crate) fn short_table_bytes(engine: &Engine) -> u64 {
     let short = (engine.full.reserve.wanted() / TABLES).max(BLOCK as u64);
-    engine.options.table_bytes.min(short)
+    engine.options.tuning.table_bytes.min(short)
 }
 
 pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
@@ -101,9 +105,9 @@ pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
     let patience = engine.options.log().merge_patience(engine.state.load().waiting());
     let options = CompactionOptions {
         l0_merge_runs: common.l0_merge_runs * patience,
-        level0: engine.options.level0,
-        l0_bytes: engine.options.level0_bytes,
-        l1_bytes: engine.options.level1_bytes,
+        level0: engine.options.level0(),
+        l0_bytes: engine.options.level0_bytes(),
+        l1_bytes: engine.options.level1_bytes(),
         table_bytes: table_bytes(engine),
         // A table is merged into the next level together with the tables that it overlaps.
         table_bytes_max: file_bytes_max(engine) / 2,

@@ -37,7 +37,7 @@ use cleavedb_values::{Dictionaries, ValueLayout};
 use crate::inspect::unopened::{Unopened, window_behind};
 use crate::operations::catalog::KeyspaceOptions;
 use crate::settings::merge::MergeOperators;
-use crate::settings::options::{LogPolicy, MinSeparated, Options, Preset};
+use crate::settings::options::{LogPolicy, Options, Preset};
 use crate::settings::volume::Volume;
 use crate::store::manifest::{LiveFiles, Loaded, Manifest};
 
@@ -364,17 +364,13 @@ impl Salvage {
         let separates = self.keys.values().flat_map(|known| &known.records).any(is_separated);
         let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
         let like = || Preset::of_layout(&stored.unwrap_or_else(guess));
-        let usual = Options::preset(self.preset.unwrap_or_else(like));
-        let mut options = stored.into_iter().fold(usual, Options::with_layout);
+        let preset = Some(self.preset.unwrap_or_else(like));
+        let mut options = Options { preset, layout: stored, ..Options::default() };
         if let Some(live) = &self.live {
             options.space_limit = Some(live.space_limit).filter(|limit| *limit > 0);
             options.change_retention_bytes = Some(live.change_log.bytes).filter(|bytes| *bytes > 0);
         }
-        if let (MinSeparated::Stored(usual), Some(least)) =
-            (&mut options.min_separated, self.min_separated())
-        {
-            *usual = least;
-        }
+        options.min_separated = self.min_separated().filter(|_| options.layout().separates());
         options
     }
 }

@@ -4,6 +4,7 @@
 use cleavedb_base::limits::BLOCK;
 
 use super::Options;
+use crate::settings::tuning::Tuning;
 
 /// Divisors of the disk: for a MemTable or a file that is collected as a whole, for a table, and
 /// for each of the first two levels. From 8 GiB on they exceed the default sizes.
@@ -25,19 +26,20 @@ impl Options {
         }
         let (file, level) = ((bytes / FILE).max(FILE_MIN), (bytes / LEVEL).max(FILE_MIN));
         let window = (file / BLOCK as u64) as usize * BLOCK;
-        Self {
-            window_bytes: Some(self.window().min(window)),
-            memtable_bytes: Some(self.memtable().min(file as usize)),
-            memtable_log_bytes: self.memtable_log_bytes.min(file),
-            log_file_bytes: self.log_file_bytes.min(file),
-            segment_bytes: self.segment_bytes.min(file),
-            table_bytes: self.table_bytes.min((bytes / TABLE).max(BLOCK as u64)),
-            level0_bytes: self.level0_bytes.min(level),
-            level1_bytes: self.level1_bytes.min(level),
-            space_floor: self.space_floor.min(level),
-            groups: self.groups_within(file, bytes),
-            ..self
-        }
+        let within = self.groups_within(file, bytes);
+        let tuning = Tuning {
+            window_bytes: Some(within.window().min(window)),
+            memtable_bytes: Some(within.memtable().min(file as usize)),
+            memtable_log_bytes: within.tuning.memtable_log_bytes.min(file),
+            log_file_bytes: within.tuning.log_file_bytes.min(file),
+            segment_bytes: within.tuning.segment_bytes.min(file),
+            table_bytes: within.tuning.table_bytes.min((bytes / TABLE).max(BLOCK as u64)),
+            level0_bytes: Some(within.level0_bytes().min(level)),
+            level1_bytes: Some(within.level1_bytes().min(level)),
+            space_floor: within.tuning.space_floor.min(level),
+            ..within.tuning
+        };
+        Self { tuning, ..within }
     }
 }
 
@@ -54,7 +56,9 @@ mod tests {
             for bytes in [0, 1 << 20, 64 << 20, 1 << 30, 7 << 30] {
                 within(bytes).validate().unwrap();
             }
-            let sizes = |o: Options| (o.table_bytes, o.log_file_bytes, o.memtable(), o.window());
+            let sizes = |o: Options| {
+                (o.tuning.table_bytes, o.tuning.log_file_bytes, o.memtable(), o.window())
+            };
             let (all, small) = (sizes(options.clone()), sizes(within(64 << 20)));
             assert_eq!(sizes(within(Options::LARGE_DISK)), all, "{preset}");
             assert_eq!((small.0, small.1, small.2), (256 << 10, 2 << 20, 2 << 20), "{preset}");

@@ -96,7 +96,7 @@ impl LogPolicy {
     /// as memory of the MemTable: until then they are nowhere else.
     pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
         let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
-        options.memtable_log_bytes.min(most)
+        options.tuning.memtable_log_bytes.min(most)
     }
 
     /// Part of the memory that one MemTable may be, as a divisor: where it holds values they are
@@ -132,14 +132,16 @@ impl LogPolicy {
     /// file, in at most `rewritten_max` bytes; otherwise files are removed as a whole.
     pub(crate) fn file_bytes(self, options: &Options, rewritten_max: u64) -> u64 {
         let most = if self == Self::Stay { rewritten_max } else { u64::MAX };
-        options.log_file_bytes.min(most)
+        options.tuning.log_file_bytes.min(most)
     }
 
     /// Longest file or group that one collection rewrites, in bytes.
     pub(crate) fn collected_bytes(self, options: &Options) -> u64 {
         match self {
-            Self::ToGroups => options.groups.main_segment_bytes,
-            Self::Stay | Self::ToTables => options.segment_bytes.max(options.log_file_bytes),
+            Self::ToGroups => options.tuning.groups.main_segment_bytes,
+            Self::Stay | Self::ToTables => {
+                options.tuning.segment_bytes.max(options.tuning.log_file_bytes)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use cleavedb_hot::HotStore;
 use cleavedb_storage::machine;
 
 use super::Options;
+use crate::settings::tuning::Tuning;
 
 /// Most memory of a database by default, in bytes, and its part of what the process may use, as a
 /// divisor.
@@ -73,9 +74,9 @@ impl Options {
     }
 
     /// Memory of one MemTable, in bytes.
-    pub fn memtable(&self) -> usize {
+    pub(crate) fn memtable(&self) -> usize {
         let part = self.log().memtable_part();
-        self.memtable_bytes.unwrap_or(self.divided_memory() / part)
+        self.tuning.memtable_bytes.unwrap_or(self.divided_memory() / part)
     }
 
     /// What one MemTable may take.
@@ -85,17 +86,17 @@ impl Options {
     }
 
     /// Memory of the block cache, in bytes; 0 if it is shared ([`Options::resources`]).
-    pub fn cache(&self) -> usize {
+    pub(crate) fn cache(&self) -> usize {
         if self.resources.is_some() {
             return 0;
         }
-        self.cache_bytes.unwrap_or(self.divided_memory() / CACHE)
+        self.tuning.cache_bytes.unwrap_or(self.divided_memory() / CACHE)
     }
 
     /// Memory of the filters and indexes of open tables, in bytes: three quarters of the cache, and
     /// half of the part that MemTables, window and cache do not use. About 1.5 bytes are needed for
     /// each entry; with fewer, reads reopen tables, at some hundred KiB each time.
-    pub fn open_tables(&self) -> usize {
+    pub(crate) fn open_tables(&self) -> usize {
         let part = self.divided_memory() / 4 * 3;
         self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
     }
@@ -108,34 +109,36 @@ impl Options {
 
     /// Whether the index of the hot store, if there is one, leaves enough memory.
     pub(super) fn hot_store_fits(&self) -> bool {
-        let memory = HotStore::memory_max(self.groups.hot_bytes);
-        !self.layout.has_hot_store() || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
+        let memory = HotStore::memory_max(self.hot_bytes);
+        !self.layout().has_hot_store() || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
     }
 
     /// Most bytes of MemTables, cache and window.
     pub(super) fn taken(&self) -> usize {
-        let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
+        let tables = self.memtable().saturating_mul(self.memtables_max().saturating_add(1));
         tables.saturating_add(self.cache()).saturating_add(self.window())
     }
 
     /// Length of the log window of a new database, in bytes.
-    pub fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         let covered = self
             .log_bytes_per_memtable_max()
-            .saturating_mul((self.memtables_max as u64).saturating_add(1));
+            .saturating_mul((self.memtables_max() as u64).saturating_add(1));
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
-        self.window_bytes.unwrap_or_else(|| self.log().window_bytes(self, of_memtables))
+        self.tuning.window_bytes.unwrap_or_else(|| self.log().window_bytes(self, of_memtables))
     }
 
     /// Length from which on a value is long, in bytes.
-    pub fn long_value(&self) -> usize {
-        self.long_value_bytes.unwrap_or((self.divided_memory() / LONG_VALUE).min(LONG_VALUE_MAX))
+    pub(crate) fn long_value(&self) -> usize {
+        self.tuning
+            .long_value_bytes
+            .unwrap_or((self.divided_memory() / LONG_VALUE).min(LONG_VALUE_MAX))
     }
 
     /// Length from which on a value leaves the index, in bytes.
     #[inline]
     pub(crate) fn separated_from(&self) -> usize {
-        self.min_separated.least().unwrap_or(usize::MAX).min(self.long_value())
+        self.least_separated().unwrap_or(usize::MAX).min(self.long_value())
     }
 
     /// Longest value that a job makes of operands of merges, in bytes. Where values are separated,
@@ -163,13 +166,14 @@ impl Options {
     /// allows.
     pub(crate) fn within_memory(self) -> Self {
         let most = (self.divided_memory() / FILE) as u64;
-        Self {
-            memtable_bytes: Some(self.memtable()),
-            log_file_bytes: self.log_file_bytes.min(most),
-            segment_bytes: self.segment_bytes.min(most),
-            groups: self.groups_within(most, u64::MAX),
-            ..self
-        }
+        let within = self.groups_within(most, u64::MAX);
+        let tuning = Tuning {
+            memtable_bytes: Some(within.memtable()),
+            log_file_bytes: within.tuning.log_file_bytes.min(most),
+            segment_bytes: within.tuning.segment_bytes.min(most),
+            ..within.tuning
+        };
+        Self { tuning, ..within }
     }
 }
 
@@ -185,8 +189,13 @@ mod tests {
     fn the_default_comes_to_the_sizes_that_were_measured() {
         let sizes = |preset| {
             let options = options(preset, super::MEMORY, Durability::Os).within_memory();
-            [options.memtable(), options.cache(), options.window(), options.segment_bytes as usize]
-                .map(|bytes| bytes >> 20)
+            [
+                options.memtable(),
+                options.cache(),
+                options.window(),
+                options.tuning.segment_bytes as usize,
+            ]
+            .map(|bytes| bytes >> 20)
         };
         assert_eq!(sizes(Preset::Lsm), [24, 64, 4, 64]);
         assert_eq!(sizes(Preset::WiscKey), [64, 64, 16, 64]);
@@ -215,7 +224,7 @@ mod tests {
     fn a_full_hot_store_takes_a_quarter_of_the_memory_at_most() {
         let fits = |times: f64| {
             let mut options = options(Preset::HoaKv, 1 << 30, Durability::Os);
-            options.groups.hot_bytes = (times * (1u64 << 30) as f64) as u64;
+            options.hot_bytes = (times * (1u64 << 30) as f64) as u64;
             options.hot_store_fits()
         };
         assert!(fits(7.0) && !fits(7.6), "it takes a 30th of its bytes");
@@ -224,7 +233,7 @@ mod tests {
     #[test]
     fn sizes_that_do_not_fit_are_refused_with_the_way_on() {
         let mut options = Options::preset(Preset::Lsm);
-        options.cache_bytes = Some(1 << 30);
+        options.tuning.cache_bytes = Some(1 << 30);
         assert!(options.validate().unwrap_err().message().contains("raise it"));
         options.memory_bytes = 2 << 30;
         options.validate().unwrap();

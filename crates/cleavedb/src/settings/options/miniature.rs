@@ -5,6 +5,7 @@ use cleavedb_base::limits::BLOCK;
 
 use super::Options;
 use crate::settings::group_options::GroupOptions;
+use crate::settings::tuning::Tuning;
 
 /// Least size of any part, of a table, whose size papers vary, of a cut of the reserved space, and
 /// of a hot store, in bytes.
@@ -32,26 +33,27 @@ impl Options {
                 true => divided(usual.log_segment_bytes, LEAST_LOG_SEGMENT),
                 false => usual.log_segment_bytes,
             },
-            hot_bytes: match layout.hot {
-                true => divided(usual.hot_bytes, LEAST_HOT_STORE),
-                false => usual.hot_bytes,
-            },
             ..usual
         });
-        Self {
+        let hot_bytes = match self.layout().has_hot_store() {
+            true => divided(self.hot_bytes, LEAST_HOT_STORE),
+            false => self.hot_bytes,
+        };
+        let tuning = Tuning {
             memtable_bytes: Some(part_in_memory(self.memtable())),
-            memtable_log_bytes: part(self.memtable_log_bytes),
-            log_file_bytes: part(self.log_file_bytes),
-            segment_bytes: part(self.segment_bytes),
+            memtable_log_bytes: part(self.tuning.memtable_log_bytes),
+            log_file_bytes: part(self.tuning.log_file_bytes),
+            segment_bytes: part(self.tuning.segment_bytes),
             cache_bytes: Some(part_in_memory(self.cache())),
-            record_cache_bytes: part_in_memory(self.record_cache_bytes),
-            table_bytes: divided(self.table_bytes, LEAST_TABLE),
-            level0_bytes: part(self.level0_bytes),
-            level1_bytes: part(self.level1_bytes),
-            space_floor: part(self.space_floor),
+            table_bytes: divided(self.tuning.table_bytes, LEAST_TABLE),
+            level0_bytes: Some(part(self.level0_bytes())),
+            level1_bytes: Some(part(self.level1_bytes())),
+            space_floor: part(self.tuning.space_floor),
             groups,
-            ..self
-        }
+            ..self.tuning
+        };
+        let record_cache_bytes = part_in_memory(self.record_cache_bytes);
+        Self { record_cache_bytes, hot_bytes, tuning, ..self }
     }
 
     /// These options, smaller and smaller, down to the least sizes, until they are found to `fit` a
@@ -63,9 +65,10 @@ impl Options {
         let smaller = |power: u32| {
             let window = self.window() >> power;
             let window = window.max((LEAST as usize).min(self.window())).next_multiple_of(BLOCK);
-            let Self { cache_bytes, record_cache_bytes, .. } = self;
             let small = self.clone().miniature(1 << power);
-            Self { window_bytes: Some(window), cache_bytes, record_cache_bytes, ..small }
+            let cache_bytes = self.tuning.cache_bytes;
+            let tuning = Tuning { window_bytes: Some(window), cache_bytes, ..small.tuning };
+            Self { record_cache_bytes: self.record_cache_bytes, tuning, ..small }
         };
         let mut sizes = (1..LEAST_PART).map(smaller);
         sizes.find(fit).unwrap_or_else(|| smaller(LEAST_PART))
@@ -75,6 +78,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use crate::settings::options::{Options, Preset};
+    use crate::settings::tuning::Tuning;
 
     #[test]
     fn a_limit_makes_a_database_as_small_as_it_must_be() {
@@ -108,13 +112,27 @@ mod tests {
         let whole = Options::preset(Preset::HashKv);
         let small = whole.clone().miniature(32);
         assert_eq!(small.memtable() * 32, whole.memtable());
-        assert_eq!(small.level1_bytes * 32, whole.level1_bytes);
-        assert_eq!(small.groups.main_segment_bytes * 32, whole.groups.main_segment_bytes);
+        assert_eq!(small.level1_bytes() * 32, whole.level1_bytes());
+        assert_eq!(
+            small.tuning.groups.main_segment_bytes * 32,
+            whole.tuning.groups.main_segment_bytes
+        );
         let wisckey = Options::preset(Preset::WiscKey);
         assert_eq!(wisckey.clone().miniature(32).window(), wisckey.window());
         let same = whole.clone().miniature(1);
         let (memtable_bytes, cache_bytes) = (Some(whole.memtable()), Some(whole.cache()));
-        let whole = Options { memtable_bytes, cache_bytes, ..whole };
+        let level0_bytes = Some(whole.level0_bytes());
+        let level1_bytes = Some(whole.level1_bytes());
+        let whole = Options {
+            tuning: Tuning {
+                memtable_bytes,
+                cache_bytes,
+                level0_bytes,
+                level1_bytes,
+                ..whole.tuning
+            },
+            ..whole
+        };
         assert_eq!(format!("{same:?}"), format!("{whole:?}"));
     }
 }

@@ -3,8 +3,6 @@
 use cleavedb_index::compaction::Level0;
 use cleavedb_values::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
 
-use super::MinSeparated;
-
 /// A named design. A database stores the preset that it was created with, whose tuning tools use
 /// for it; its [`ValueLayout`] decides how it can be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,10 +30,10 @@ pub enum Preset {
 /// The definition of a preset: how values are kept, which leave the index if no length is saved
 /// with the data, and its tuning.
 pub(crate) struct Row {
-    preset: Preset,
+    pub(crate) preset: Preset,
     name: &'static str,
     pub(crate) layout: ValueLayout,
-    pub(crate) min_separated: MinSeparated,
+    pub(crate) min_separated: Option<usize>,
     pub(crate) level0: Level0,
     pub(crate) level_bytes: LevelBytes,
     pub(crate) memtables_max: usize,
@@ -71,9 +69,9 @@ const HOAKV: ValueLayout = ValueLayout::grouped(GroupLayout {
 
 const INLINE: ValueLayout = ValueLayout::INLINE;
 const LOG: ValueLayout = ValueLayout::LOG;
-const NONE: MinSeparated = MinSeparated::Never;
-const ALL: MinSeparated = MinSeparated::Stored(0);
-const LARGE: MinSeparated = MinSeparated::Stored(192);
+const NONE: Option<usize> = None;
+const ALL: Option<usize> = Some(0);
+const LARGE: Option<usize> = Some(192);
 const WHOLE: Level0 = Level0::Whole;
 const PARTS: Level0 = Level0::Partitions(10);
 
@@ -93,7 +91,7 @@ const fn row(
     preset: Preset,
     name: &'static str,
     layout: ValueLayout,
-    min_separated: MinSeparated,
+    min_separated: Option<usize>,
     level0: Level0,
     level_bytes: LevelBytes,
     memtables_max: usize,
@@ -133,9 +131,9 @@ impl Preset {
         same.or_else(|| ROWS.iter().find(like)).map_or_else(Self::default, |row| row.preset)
     }
 
-    /// Which values leave the index under `layout`, if no length is saved with the data: as under
-    /// this preset, if that is valid for the layout.
-    pub(crate) fn min_separated(self, layout: &ValueLayout) -> MinSeparated {
+    /// Length from which on values leave the index under `layout`, if none is saved with the data:
+    /// as under this preset, if that is valid for the layout; `None` if none leaves.
+    pub(crate) fn min_separated(self, layout: &ValueLayout) -> Option<usize> {
         match self.row() {
             row if row.layout.separates() == layout.separates() => row.min_separated,
             _ => Self::of_layout(layout).row().min_separated,
@@ -170,9 +168,11 @@ mod tests {
     fn a_layout_of_ones_own_has_the_separation_that_it_needs() {
         for preset in Preset::ALL {
             for other in Preset::ALL {
-                let options = Options::preset(preset).with_layout(other.row().layout);
+                let layout = Some(other.row().layout);
+                let options = Options { layout, ..Options::preset(preset) }.resolved(None);
                 options.validate().unwrap();
-                assert_eq!(options.preset, preset);
+                assert_eq!(options.preset, Some(preset));
+                assert_eq!(options.least_separated().is_some(), other.row().layout.separates());
             }
         }
         let tagged = GroupLayout { survivors: SurvivorRoute::Tagged, ..HASHKV.groups.unwrap() };

@@ -7,7 +7,7 @@ use cleavedb_index::compaction::Level0;
 use cleavedb_values::{GroupLayout, Partition, SurvivorRoute};
 
 use super::memory::{MEMORY_MIN, PIECE};
-use super::{Background, MinSeparated, Options};
+use super::{Background, Options};
 use crate::settings::group_options::{GroupOptions, LEN_MAX};
 use crate::settings::volume;
 
@@ -20,10 +20,11 @@ const CACHE_MAX: u64 = 1 << 40;
 impl Options {
     /// Checks every option and every pair that must agree.
     pub fn validate(&self) -> Result<()> {
-        self.layout.validate()?;
+        let layout = self.layout();
+        layout.validate()?;
         let rules = [
             (
-                !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
+                !matches!(self.level0(), Level0::Partitions(count) if !(2..=256).contains(&count)),
                 "level0 must have 2 to 256 partitions; Level0::Whole has one",
             ),
             (
@@ -32,7 +33,7 @@ impl Options {
             ),
             (
                 self.resources.is_none()
-                    || (self.cache_bytes.is_none() && self.record_cache_bytes == 0),
+                    || (self.tuning.cache_bytes.is_none() && self.record_cache_bytes == 0),
                 "with resources the caches are shared; leave out cache_bytes and \
                  record_cache_bytes, and give their memory to Resources::new",
             ),
@@ -46,20 +47,24 @@ impl Options {
                 "background threads must be 1 to 256; use Background::Manual for none",
             ),
             (
-                self.layout.separates() || self.min_separated == MinSeparated::Never,
+                layout.separates() || self.min_separated.is_none(),
                 "values in the index are not separated; use a preset whose layout separates them, \
                  or leave min_separated out",
             ),
             (
-                !self.layout.separates() || self.min_separated != MinSeparated::Never,
-                "this layout separates values; use the preset lsm to keep them in the index",
+                layout.has_hot_store() || self.hot_bytes == Self::default().hot_bytes,
+                "hot_bytes is for layouts with a hot store; leave it out",
+            ),
+            (
+                (4 << 10..=128 << 30).contains(&self.hot_bytes),
+                "hot_bytes must lie between 4 KiB and 128 GiB",
             ),
         ];
         // The memory first: sizes that are not set follow from it.
         let rules = self.least_memory().into_iter().chain(self.sizes()).chain(rules);
         let rules = rules.chain(self.memory_rules());
         let broken = rules
-            .chain(rules_of_groups(&self.groups, self.layout.groups.as_ref()))
+            .chain(rules_of_groups(&self.tuning.groups, layout.groups.as_ref()))
             .find(|(holds, _)| !holds);
         let others = || volume::fault(&self.volumes).or_else(|| self.merge_operators.fault());
         match broken.map(|(_, rule)| rule).or_else(others) {
@@ -75,34 +80,40 @@ impl Options {
                 (64 << 10..=LEN_MAX).contains(&(self.memtable() as u64)),
                 "memtable_bytes must lie between 64 KiB and 64 GiB",
             ),
-            ((1..=1024).contains(&self.memtables_max), "memtables_max must lie between 1 and 1024"),
             (
-                self.window_bytes.is_none_or(|len| {
+                (1..=1024).contains(&self.memtables_max()),
+                "memtables_max must lie between 1 and 1024",
+            ),
+            (
+                self.tuning.window_bytes.is_none_or(|len| {
                     (64 << 10..=LEN_MAX).contains(&(len as u64)) && len.is_multiple_of(BLOCK)
                 }),
                 "window_bytes must lie between 64 KiB and 64 GiB and be a multiple of 4096",
             ),
             (
-                (32 << 10..=LEN_MAX).contains(&self.log_file_bytes)
-                    && (32 << 10..=LEN_MAX).contains(&self.segment_bytes),
+                (32 << 10..=LEN_MAX).contains(&self.tuning.log_file_bytes)
+                    && (32 << 10..=LEN_MAX).contains(&self.tuning.segment_bytes),
                 "log_file_bytes and segment_bytes must lie between 32 KiB and 64 GiB",
             ),
             (
-                self.cache() as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
+                self.cache() as u64 <= CACHE_MAX && self.tuning.read_ahead_bytes <= 1 << 30,
                 "cache_bytes must be at most 1 TiB, and read_ahead_bytes 1 GiB",
             ),
-            (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
             (
-                (256..=1 << 20).contains(&self.block_bytes),
+                self.tuning.memtable_log_bytes >= 32 << 10,
+                "memtable_log_bytes must be at least 32 KiB",
+            ),
+            (
+                (256..=1 << 20).contains(&self.tuning.block_bytes),
                 "block_bytes must lie between 256 bytes and 1 MiB",
             ),
-            (self.filter_bits <= 64, "filter_bits must be at most 64"),
+            (self.tuning.filter_bits <= 64, "filter_bits must be at most 64"),
             (
-                (4 << 10..=LEN_MAX).contains(&self.table_bytes),
+                (4 << 10..=LEN_MAX).contains(&self.tuning.table_bytes),
                 "table_bytes must lie between 4 KiB and 64 GiB",
             ),
             (
-                self.level0_bytes >= 4 << 10 && self.level1_bytes >= 4 << 10,
+                self.level0_bytes() >= 4 << 10 && self.level1_bytes() >= 4 << 10,
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
         ]
@@ -123,7 +134,7 @@ impl Options {
     /// How it may be divided.
     fn memory_rules(&self) -> [(bool, &'static str); 4] {
         [
-            (self.blob_bytes <= VALUE_LEN_MAX as u64, "blob_bytes must be at most 1 GiB"),
+            (self.tuning.blob_bytes <= VALUE_LEN_MAX as u64, "blob_bytes must be at most 1 GiB"),
             (
                 self.hot_store_fits(),
                 "hot_bytes is more than seven times memory_bytes; its index would take too much",
@@ -170,21 +181,18 @@ fn rules_of_groups(
         ),
         (
             is(|layout| layout.hot)
-                || (groups.hot_bytes, groups.hot_segment_bytes, groups.heat_limit)
-                    == (default.hot_bytes, default.hot_segment_bytes, default.heat_limit),
-            "hot_bytes, hot_segment_bytes and heat_limit are for layouts with a hot store; leave \
-             them out",
+                || (groups.hot_segment_bytes, groups.heat_limit)
+                    == (default.hot_segment_bytes, default.heat_limit),
+            "hot_segment_bytes and heat_limit are for layouts with a hot store; leave them out",
         ),
         (
             is(|layout| layout.partition == Partition::Range) || !groups.one_at_first,
             "one_at_first is for groups by ranges of keys, which split; leave it out",
         ),
         (
-            (4 << 10..=128 << 30).contains(&groups.hot_bytes)
-                && (16 << 10..=2 << 20).contains(&groups.hot_segment_bytes)
+            (16 << 10..=2 << 20).contains(&groups.hot_segment_bytes)
                 && groups.heat_limit.is_none_or(|limit| (1..=15).contains(&limit)),
-            "hot_bytes must lie between 4 KiB and 128 GiB, hot_segment_bytes between 16 KiB and \
-             2 MiB, and heat_limit between 1 and 15",
+            "hot_segment_bytes must lie between 16 KiB and 2 MiB, and heat_limit between 1 and 15",
         ),
         (
             (4 << 10..=LEN_MAX).contains(&groups.main_segment_bytes)

@@ -150,7 +150,7 @@ impl Load {
     /// are as long as what a flush writes.
     fn chunk_bytes(&self) -> usize {
         let (options, most) = (&self.engine.options, self.engine.options.memtable());
-        if options.layout.scatters() {
+        if options.layout().scatters() {
             return most;
         }
         let share = self.report.bytes / CHUNK_PART;

@@ -50,7 +50,8 @@ impl Values {
         match engine.options.log().moves_to_groups() {
             true => Self::Groups(Box::new(loaded::writer(engine, files(FileClass::Groups)))),
             false => {
-                let (files, len) = (files(FileClass::Segments), engine.options.segment_bytes);
+                let (files, len) =
+                    (files(FileClass::Segments), engine.options.tuning.segment_bytes);
                 Self::Segments(SurvivorWriter::new(files, engine.database_id, len))
             }
         }

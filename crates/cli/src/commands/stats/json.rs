@@ -40,18 +40,18 @@ fn content(stats: &Stats<'_>) -> Value {
     });
     json!({
         "path": stats.path,
-        "preset": options.preset.name(),
-        "layout": options.layout.to_string(),
+        "preset": options.chosen_preset().name(),
+        "layout": options.layout().to_string(),
         "replayed_operations": opened.operations,
         "bytes_cut": opened.bytes_cut,
         "directories": Vec::from_iter(directories),
         "levels": Vec::from_iter(levels),
         "runs": stats.runs(),
-        "filter_bits": options.filter_bits,
+        "filter_bits": options.tuning.filter_bits,
         "space": space,
         "dead_bytes": space.dead_bytes(),
         "space_goal": options.space_amplification,
-        "space_floor": options.space_floor,
+        "space_floor": options.tuning.space_floor,
         "space_limit": metrics.space_limit,
         "space_used": metrics.space_used,
         "retained_log_bytes": metrics.retained_log_bytes,
@@ -67,8 +67,8 @@ fn values(stats: &Stats<'_>) -> Value {
     let files =
         files.map(|file| json!({ "name": file.name, "bytes": file.bytes, "live": file.live }));
     json!({
-        "separates": min_separated.least().is_some(),
-        "separated_from": min_separated.least(),
+        "separates": min_separated.is_some(),
+        "separated_from": min_separated,
         "value_files": Vec::from_iter(files),
         "groups": metrics.groups,
         "group_records": metrics.group_records,

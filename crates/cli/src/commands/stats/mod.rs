@@ -52,7 +52,7 @@ impl<'a> Stats<'a> {
     }
 
     fn separates(&self) -> bool {
-        self.options.min_separated.least().is_some()
+        self.options.min_separated.is_some()
     }
 
     /// Places of files, if there are several directories.
@@ -199,7 +199,7 @@ impl<'a> Stats<'a> {
             cost(self.space.space_amplification, self.space.data_bytes),
         )?;
         if self.separates() {
-            let floor = units::bytes(self.options.space_floor);
+            let floor = units::bytes(self.options.tuning.space_floor);
             let goal = self.options.space_amplification;
             writeln!(
                 f,
@@ -222,7 +222,7 @@ impl<'a> Stats<'a> {
             return work::ratio(&self.metrics, f);
         }
         writeln!(f, "  read  {:>6}  sorted runs that a look-up may visit", self.runs())?;
-        let bits = self.options.filter_bits;
+        let bits = self.options.tuning.filter_bits;
         let value = if self.separates() { ", then one read of the value" } else { "" };
         writeln!(
             f,
@@ -241,17 +241,17 @@ impl fmt::Display for Stats<'_> {
             units::bytes(self.space.data_bytes),
             units::bytes(self.space.disk_bytes)
         )?;
-        match self.options.min_separated.least() {
+        match self.options.min_separated {
             Some(least @ 1..) => writeln!(
                 f,
                 "{}: preset {}, values of {} and more leave the index",
                 self.path,
-                self.options.preset.name(),
+                self.options.chosen_preset().name(),
                 counted(least as u64, "byte")
             )?,
-            _ => writeln!(f, "{}: preset {}", self.path, self.options.preset.name())?,
+            _ => writeln!(f, "{}: preset {}", self.path, self.options.chosen_preset().name())?,
         }
-        writeln!(f, "{}", self.options.layout)?;
+        writeln!(f, "{}", self.options.layout())?;
         if self.all {
             work::machine(&self.metrics, f)?;
         }

@@ -17,14 +17,14 @@ use crate::writes::blobs::{self, BlobTarget};
 /// Large values: written and read in bounded memory.
 ///
 /// What [`Keyspace::put_reader`] stores is a value like any other for reads, scans, snapshots,
-/// deletes, expiry, backups. If it has at least [`crate::Options::blob_bytes`] bytes it is a
+/// deletes, expiry, backups. If it has at least [`crate::Tuning::blob_bytes`] bytes it is a
 /// *blob*: it is written once, to a file of its own, and never moved; it is not compressed, no
 /// cache keeps it, and filters are not asked about it. When nothing sees it any more, its file is
 /// removed. A blob may have up to 1 TiB. Reads that return values as a whole fail for values of
 /// more than 1 GiB with [`crate::ErrorKind::InvalidArgument`].
 impl Keyspace {
     /// Stores all that `reader` has under `key`, with the database's default durability, and
-    /// returns the length of the value. It takes about [`crate::Options::blob_bytes`] of memory.
+    /// returns the length of the value. It takes about [`crate::Tuning::blob_bytes`] of memory.
     ///
     /// Others see the value, whole, once the call returns. If `reader` fails, or the process dies
     /// before, nothing is stored. The commit is one of its own: a batch or a transaction cannot
@@ -96,7 +96,7 @@ impl Keyspace {
         engine.check_open()?;
         let mut first = Vec::new();
         let failed = |e| Error::io("read the value that is to be stored", e);
-        let least = engine.options.blob_bytes.max(1);
+        let least = engine.options.tuning.blob_bytes.max(1);
         (&mut *reader).take(least).read_to_end(&mut first).map_err(failed)?;
         let target = BlobTarget { keyspace: self.entry(), key, lifetime, durability };
         if (first.len() as u64) < least || target.is_over(engine) {

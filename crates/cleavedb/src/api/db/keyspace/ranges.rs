@@ -55,7 +55,7 @@ impl Keyspace {
     /// to another keyspace, drop this one, and call [`crate::Db::collect_dropped`].
     ///
     /// *What it costs*: everything in MemTables is flushed, up to the whole window is overwritten
-    /// ([`crate::Options::window_bytes`]), and a manifest is written. The index is compacted as by
+    /// ([`crate::Tuning::window_bytes`]), and a manifest is written. The index is compacted as by
     /// [`Keyspace::compact_range`]. Of `lsm` and `ohdb` no more, but for files with long values. Of
     /// `ktstore` the key blocks of the groups that meet the range are read, and those of `hashkv`
     /// and `hoakv`'s hot store all; groups with something dead of the range are collected. Of

@@ -80,7 +80,7 @@ fn merge_small(
     output: &CollectionOutput,
     edit: &mut Edit,
 ) -> Result<()> {
-    let sizes = job.engine.options.groups.sizes();
+    let sizes = job.engine.options.tuning.groups.sizes();
     let mut after = sizing::after(groups, &edit.groups)?;
     let sound = |groups: &[GroupId; 2]| !groups.iter().any(|id| job.damaged.groups.contains(id));
     for own in &output.groups {

@@ -143,16 +143,16 @@ pub(super) fn with_collector<'a>(
     collect: impl FnOnce(&mut Collector<'_, 'a>) -> Result<()>,
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let (engine, table) = (job.engine, &*job.groups);
-    let extents = ExtentWriter::new(files, engine.database_id, engine.options.segment_bytes)
+    let extents = ExtentWriter::new(files, engine.database_id, engine.options.tuning.segment_bytes)
         .of_survivors()
         .of_groups(table)
-        .key_blocks_from(engine.options.groups.key_block_record_bytes)
+        .key_blocks_from(engine.options.tuning.groups.key_block_record_bytes)
         .keeping_keys(engine.group_filters.lock().are_used());
     let segment_bytes = sizes::segment_bytes(engine);
     let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
     let gives_up = engine.jobs.gives_up(job.bytes());
     let cancelled = || gives_up.load(Ordering::Acquire);
-    let groups = (table, engine.options.groups.sizes());
+    let groups = (table, engine.options.tuning.groups.sizes());
     let mut collector = Collector::new(groups, liveness, (segments, extents), &cancelled, arena);
     collect(&mut collector)?;
     collector.finish()

@@ -139,7 +139,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         (state, table): (&'a ReadState, &'a GroupTable),
         tombstones: &'a Fragments,
     ) -> Self {
-        let capacity = evacuation::capacity(engine.options.groups.hot_bytes, table.live());
+        let capacity = evacuation::capacity(engine.options.hot_bytes, table.live());
         let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
         let numbered = table.extents_of(GroupId::HOT).count() < SEGMENTS_MAX;
         Self {
@@ -250,7 +250,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
 
     /// Whether a record of this length may be hot.
     fn fits(&self, len: u64) -> bool {
-        let most = record_max(self.engine.options.groups.hot_segment_bytes);
+        let most = record_max(self.engine.options.tuning.groups.hot_segment_bytes);
         (u64::from(RECORD_MIN)..=self.capacity.min(most)).contains(&len)
     }
 
@@ -406,7 +406,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         places: &Places,
     ) -> Result<(HotFlushed, Vec<HotEntry>)> {
         let engine = self.engine;
-        let segment = engine.options.groups.hot_segment_bytes;
+        let segment = engine.options.tuning.groups.hot_segment_bytes;
         let file = FILE_SEGMENTS * segment;
         let mut writer = ExtentWriter::new(files, engine.database_id, file).of_hot_store(segment);
         let buffer = engine.commit.log.buffer();

@@ -332,10 +332,10 @@ fn extents_of<'f>(
     files: impl SegmentFactory + 'f,
 ) -> ExtentWriter<'f> {
     let file_len =
-        engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+        engine.options.tuning.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
     ExtentWriter::new(files, engine.database_id, file_len)
         .of_groups(table)
-        .key_blocks_from(engine.options.groups.key_block_record_bytes)
+        .key_blocks_from(engine.options.tuning.groups.key_block_record_bytes)
 }
 
 /// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
@@ -347,7 +347,7 @@ pub(crate) fn write_groups(
     (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
 ) -> Result<SeparatedValues> {
     let mut separated = SeparatedValues::before(slot);
-    if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
+    if engine.options.layout().groups.is_none() || planted(Bug::PointsIntoTheLog) {
         return Ok(separated);
     }
     let (state, table) = groups_now(engine);
@@ -433,7 +433,7 @@ fn begun_by_flush(
 /// The groups to create in `table` before `items`, which are in index order, are written.
 fn begun(engine: &Engine, table: &GroupTable, items: &[PendingRecord<'_>]) -> Vec<GroupEdit> {
     let records = Slice::new(items, |item: &PendingRecord<'_>| (item.entry.key, item.len()));
-    sizing::begun_by_flush(engine.options.groups.sizes(), table, &records)
+    sizing::begun_by_flush(engine.options.tuning.groups.sizes(), table, &records)
 }
 
 /// Appends `items`, which are in index order, to their groups, group by group in the order of their
@@ -453,7 +453,7 @@ fn write_items(
     let buffer = engine.commit.log.buffer();
     let group_of = |at: u32| groups.group(ordinals[at as usize]);
     let part = FlushShard { items: &items, group_of: &group_of, log, buffer };
-    let part_min = engine.options.segment_bytes / PART_OF_FILE;
+    let part_min = engine.options.tuning.segment_bytes / PART_OF_FILE;
     let bytes = items.iter().map(PendingRecord::len).sum();
     let divided = |most| parts(&order, &items, &ordinals, (bytes, part_min, most));
     let write = |order: &[u32]| {

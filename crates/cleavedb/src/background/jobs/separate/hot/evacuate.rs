@@ -91,7 +91,7 @@ impl<'e> HotFlush<'_, 'e> {
         });
         let capacity = self.capacity;
         let staying = self.store.staying();
-        let segment = self.engine.options.groups.hot_segment_bytes;
+        let segment = self.engine.options.tuning.groups.hot_segment_bytes;
         let room = Room { capacity, incoming, segment, reclaims, staying };
         let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);

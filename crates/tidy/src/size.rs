@@ -1,17 +1,15 @@
-//! Size: lines of a file, lines of a function, columns of a line.
+//! Size: lines of a file, columns of a line. Clippy counts the lines of functions, and `cargo fmt`
+//! leaves comments and strings as wide as they are.
 //!
-//! The bounds are on the maximum, because averages hide the outliers: a few huge files and
-//! functions make a codebase hard to read.
+//! The bounds are on the maximum, because averages hide the outliers: a few huge files make a
+//! codebase hard to read.
 
 use crate::repo::{Finding, Repo};
-use crate::source::{Source, line_of, matching_brace, words};
 
 /// Most lines of a source file, its test block at the end not counted.
 pub const FILE_LINES_MAX: usize = 500;
 /// Most lines of a file that holds only tests.
 pub const TEST_FILE_LINES_MAX: usize = 800;
-/// Most lines of a function, from `fn` to its closing brace.
-pub const FUNCTION_LINES_MAX: usize = 70;
 /// Most columns of a line: two files fit side by side.
 pub const COLUMNS_MAX: usize = 100;
 
@@ -46,96 +44,9 @@ pub fn columns(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Functions with too many lines that are not in `accepted`, and entries of `accepted` that are out
-/// of date. `accepted` holds lines of path, function and number of lines; `#` begins a comment.
-pub fn functions(repo: &Repo, accepted: &str, entries_max: usize) -> Vec<Finding> {
-    let list = "crates/tidy/long_functions.txt";
-    let mut entries: Vec<(&str, &str, usize)> = Vec::new();
-    let mut found = Vec::new();
-    for (i, line) in accepted.lines().enumerate() {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        match fields[..] {
-            [path, name, lines] if !path.starts_with('#') && lines.parse::<usize>().is_ok() => {
-                entries.push((path, name, lines.parse().unwrap_or(0)));
-            }
-            [first, ..] if !first.starts_with('#') => {
-                found.push(Finding::new(list, i + 1, "not of the form: path function lines"));
-            }
-            _ => {}
-        }
-    }
-    if entries.len() > entries_max {
-        let what = format!("{} entries, at most {entries_max}: it may only shrink", entries.len());
-        found.push(Finding::new(list, 0, what));
-    }
-    for function in repo.sources.iter().flat_map(long_functions) {
-        let known =
-            entries.iter().position(|(p, n, _)| (*p, *n) == (&function.path, &function.name));
-        let allowed = known.map_or(FUNCTION_LINES_MAX, |k| entries.swap_remove(k).2);
-        let (name, lines) = (&function.name, function.lines);
-        if lines > allowed {
-            let what = format!("function {name} has {lines} lines, at most {allowed}");
-            found.push(Finding::new(&function.path, function.line, what));
-        } else if lines < allowed {
-            let what = format!("{}: {name} has {lines} lines now, lower it", function.path);
-            found.push(Finding::new(list, 0, what));
-        }
-    }
-    for (path, name, _) in entries {
-        found.push(Finding::new(list, 0, format!("{path}: {name} is not long any more, drop it")));
-    }
-    found
-}
-
-/// A function above the bound.
-struct Long {
-    path: String,
-    name: String,
-    line: usize,
-    lines: usize,
-}
-
-fn long_functions(source: &Source) -> Vec<Long> {
-    let mut found = Vec::new();
-    for at in words(&source.code, "fn") {
-        let rest = &source.code[at + 2..];
-        let name: String =
-            rest.trim_start().chars().take_while(|&c| crate::source::is_word(c)).collect();
-        let Some(open) = body(rest).map(|i| at + 2 + i) else { continue };
-        let Some(close) = matching_brace(&source.code, open) else { continue };
-        let (line, end) = (line_of(&source.code, at), line_of(&source.code, close));
-        let lines = end - line + 1;
-        if !name.is_empty() && lines > FUNCTION_LINES_MAX {
-            found.push(Long { path: source.path.clone(), name, line, lines });
-        }
-    }
-    found
-}
-
-/// Offset of the brace that opens the body of the function whose signature `rest` begins with;
-/// `None` if the signature ends in a semicolon.
-fn body(rest: &str) -> Option<usize> {
-    let mut depth = 0i32;
-    for (i, c) in rest.char_indices() {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            '{' if depth == 0 => return Some(i),
-            ';' if depth == 0 => return None,
-            _ if depth < 0 => return None,
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn long_function(lines: usize) -> String {
-        format!("//! x\nfn long(a: [u8; 4]) {{\n{}}}\n", "    g();\n".repeat(lines - 2))
-    }
 
     #[test]
     fn a_long_file_is_found() {
@@ -157,24 +68,5 @@ mod tests {
         let wide = format!("// {}\n// {}\n", "ü".repeat(97), "ü".repeat(98));
         let found = columns(&Repo::of(&[("x.rs", &wide)]));
         assert_eq!(found, [Finding::new("x.rs", 2, "101 columns, at most 100")]);
-    }
-
-    #[test]
-    fn a_long_function_is_found() {
-        let (fits, long) = (long_function(70), long_function(71));
-        assert_eq!(functions(&Repo::of(&[("x.rs", &fits)]), "", 0), []);
-        let found = functions(&Repo::of(&[("x.rs", &long)]), "", 0);
-        assert_eq!(found, [Finding::new("x.rs", 2, "function long has 71 lines, at most 70")]);
-    }
-
-    #[test]
-    fn the_list_of_long_functions_may_only_shrink() {
-        let repo = Repo::of(&[("x.rs", &long_function(75))]);
-        assert_eq!(functions(&repo, "# why\nx.rs long 75\n", 1), []);
-        assert_eq!(functions(&repo, "x.rs long 74", 1).len(), 1, "it grew");
-        assert_eq!(functions(&repo, "x.rs long 76", 1).len(), 1, "it shrank, the entry must too");
-        assert_eq!(functions(&repo, "x.rs long 75\nx.rs gone 80", 2).len(), 1, "stale");
-        assert_eq!(functions(&repo, "x.rs long 75", 0).len(), 1, "the list grew");
-        assert_eq!(functions(&repo, "x.rs long 75\nwhat is this line", 1).len(), 1, "not an entry");
     }
 }

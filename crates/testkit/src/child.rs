@@ -1,13 +1,16 @@
 //! A test that runs itself in a process of its own, with its own directory, limits and end.
 
 use std::process::{Command, Output};
+use std::thread;
 
 /// Names the test that the child process runs.
 const CHILD: &str = "CLEAVEDB_TEST_CHILD";
 
-/// Runs `body` in a process of its own, which runs this test again: `test` is its full name. Panics
-/// with the child's output if it fails.
-pub fn in_a_child(test: &str, body: impl FnOnce()) {
+/// Runs `body` in a process of its own, which runs the test of this thread again. Panics with the
+/// child's output if it fails.
+pub fn in_a_child(body: impl FnOnce()) {
+    let current = thread::current();
+    let test = current.name().expect("a test's thread has its name");
     if std::env::var(CHILD).as_deref() == Ok(test) {
         return body();
     }

@@ -324,7 +324,7 @@ pub fn changes_outlive_their_keyspace(setup: &Setup, seed: u64) -> Checked {
 
 /// The designs that separate such values, with room for the writes of a dictionary.
 pub fn setups() -> Vec<Setup> {
-    let mut setups = Setup::designs();
+    let mut setups = Setup::every_design();
     setups.retain(|setup| setup.options.layout().separates());
     for setup in &mut setups {
         setup.options.min_separated = Some(100);

@@ -257,7 +257,7 @@ const DEAD_MAX: u64 = 1000;
 /// A queue that was emptied from the front: counts the dead entries that a search for the first key
 /// skips, and the bytes of tables that are left, after a settle and without an explicit compaction.
 pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
-    let designs = Setup::designs();
+    let designs = Setup::every_design();
     let setup = &designs[seed as usize % designs.len()];
     let db = opened(&Sim::new(), &setup.options)?;
     for i in 0..5000 {
@@ -289,7 +289,7 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
 /// The same for a consumer that knows its keys, and never searches for the first one: its deletes
 /// are all in memory.
 pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
-    let designs = Setup::designs();
+    let designs = Setup::every_design();
     let setup = &designs[seed as usize % designs.len()];
     let mut options = setup.options.clone();
     (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
@@ -311,7 +311,7 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
 /// are nearly all, or a part. A search may step over them until jobs have met them.
 pub fn what_has_expired_is_not_stepped_over(seed: u64) -> Checked<()> {
     let failed = |e: cleavedb::Error| e.to_string();
-    let designs = Setup::designs();
+    let designs = Setup::every_design();
     let setup = &designs[seed as usize % designs.len()];
     let mut options = setup.options.clone();
     (options.tuning.memtable_bytes, options.tuning.memtable_log_bytes) = (Some(2 << 20), 2 << 20);

@@ -180,7 +180,7 @@ pub(crate) fn rest_from_any(db: &Db, batches: &[ChangeBatch]) -> Checked {
 
 /// Another database, of another preset, gets all changes by its public interface.
 fn replica(follower: &Follower, now: u64, seed: u64) -> Checked {
-    let designs = Setup::designs();
+    let designs = Setup::every_design();
     let setup = designs[(seed as usize + 1) % designs.len()].at(now);
     let disks = Disks::forgetful(&setup);
     let copy = open_all(&disks.storages(), &setup).map_err(failed)?;

@@ -10,6 +10,7 @@ use cleavedb::{
     ValueCompression, VictimPolicy, Volume,
 };
 
+use crate::budget::in_turn;
 use crate::merges::Plait;
 
 /// Options, and whether the log window outlives the process.
@@ -271,8 +272,13 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log, and `lsm` with long values.
+    /// Designs of [`Setup::every_design`] whose turn it is in the calling test.
     pub fn designs() -> Vec<Self> {
+        in_turn(Self::every_design())
+    }
+
+    /// Every design once: each preset, `hashkv` with a cold log, and `lsm` with long values.
+    pub fn every_design() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let long = [Self::long_values(Preset::Lsm, true)];
         let tagged = [Self::tagged(true)];
@@ -317,6 +323,11 @@ impl Setup {
             }
         }
         all
+    }
+
+    /// Setups of [`Setup::all`] whose turn it is in the calling test.
+    pub fn some() -> Vec<Self> {
+        in_turn(Self::all())
     }
 
     /// Every setup, all of which must give the same answers: presets, windows, sizes, compression.

@@ -129,7 +129,7 @@ pub const WISCKEY: &[Experiment] = &[
                     2.6 s for WiscKey",
         skipped: Some(
             "it is a test, not a benchmark: crates/cleavedb/tests/engine/crash.rs and \
-            crates/cleavedb/tests/kill.rs",
+            crates/cleavedb/tests/engine/kill.rs",
         ),
         ..Experiment::BASE
     },

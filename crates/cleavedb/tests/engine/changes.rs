@@ -13,6 +13,7 @@ use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op, Rule};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::{in_turn, of, seeds};
 use cleavedb_testkit::follow::{
     changes_are_the_content, changes_hold_what_was_deleted, changes_survive_crashes, keeping,
     kept_from_some_day_on, little_is_kept,
@@ -20,9 +21,9 @@ use cleavedb_testkit::follow::{
 use cleavedb_testkit::session::{open, open_read_only};
 
 /// Runs `check` with some seeds under every design.
-fn every_design(seeds: u64, check: fn(&Setup, u64) -> Result<(), String>) {
+fn every_design(count: u64, check: fn(&Setup, u64) -> Result<(), String>) {
     for setup in Setup::designs() {
-        for seed in 0..seeds {
+        for seed in seeds(of(1, count, 10 * count)) {
             check(&setup, seed).unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
         }
     }
@@ -68,7 +69,7 @@ fn told(db: &Db, from: u64) -> Vec<ChangeBatch> {
 fn every_batch_of_every_thread_is_told_once_and_in_order() {
     const WRITERS: usize = 4;
     const BATCHES: usize = 1500;
-    for preset in [Preset::WiscKey, Preset::KtStore, Preset::Lsm] {
+    for preset in in_turn(vec![Preset::WiscKey, Preset::KtStore, Preset::Lsm]) {
         let mut options = tiny(preset).options;
         options.background = Background::Threads(2);
         options.change_retention_bytes = Some(u64::MAX);

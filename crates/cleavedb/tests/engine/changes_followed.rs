@@ -6,24 +6,17 @@ use std::time::Duration;
 
 use cleavedb::{Background, ChangeKind, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::{in_turn, of, seeds};
 use cleavedb_testkit::follow::keeping;
 use cleavedb_testkit::followed_changes::{
     a_loss_is_told, a_secondary_is_told_the_content, a_slow_secondary_is_told_so,
     a_torn_window_hides_no_change,
 };
 
-/// Seeds, each run under every setup.
-const SEEDS: u64 = 3;
-
 #[test]
 fn a_secondary_is_told_what_its_primary_does() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let seeds = match number("CLEAVEDB_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        for setup in Setup::all() {
+    for seed in seeds(of(1, 2, 30)) {
+        for setup in Setup::some() {
             a_secondary_is_told_the_content(&setup, seed)
                 .unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
         }
@@ -64,7 +57,7 @@ const BATCHES: usize = 2000;
 /// The primary, its jobs and the secondary run at the same time.
 #[test]
 fn a_primary_at_work_is_told_of_once_and_in_order() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let mut options = keeping(&Setup::tiny(preset, true), u64::MAX).options;
         options.background = Background::Threads(2);
         let dir = tempfile::tempdir().unwrap();

@@ -8,6 +8,7 @@ use cleavedb::{
     Background, Db, Durability, ErrorKind, KeyspaceOptions, Operand, Salvage, ValueCompression,
 };
 use cleavedb_storage_sim::sim::PowerLoss;
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::compressed::{
     a_reader_follows, changes_are_whole, changes_outlive_their_keyspace, dictionaries_stay, json,
     setups,
@@ -91,21 +92,21 @@ fn what_was_put_is_read_under_every_design() {
 
 #[test]
 fn dictionaries_stay_with_their_values_and_go_with_their_keyspace() {
-    for (setup, seed) in setups().iter().zip(1..) {
+    for (setup, seed) in in_turn(setups()).iter().zip(1..) {
         dictionaries_stay(setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 
 #[test]
 fn a_reader_beside_the_writer_learns_of_dictionaries() {
-    for (setup, seed) in setups().iter().zip(1..) {
+    for (setup, seed) in in_turn(setups()).iter().zip(1..) {
         a_reader_follows(setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 
 #[test]
 fn readers_of_changes_get_whole_values() {
-    for (setup, seed) in setups().into_iter().zip(1..) {
+    for (setup, seed) in in_turn(setups()).into_iter().zip(1..) {
         changes_are_whole(&setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
         changes_outlive_their_keyspace(&setup, seed).unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
@@ -114,7 +115,7 @@ fn readers_of_changes_get_whole_values() {
 /// After any loss of power there is a prefix of what was written, and its values can be read.
 #[test]
 fn no_loss_of_power_takes_a_dictionary_and_leaves_its_values() {
-    for mut setup in setups() {
+    for mut setup in in_turn(setups()) {
         setup.options.value_compression = ValueCompression::ZstdDictionary;
         let disks = Disks::new(&setup);
         let db = open(&disks, &setup);
@@ -150,7 +151,7 @@ fn no_loss_of_power_takes_a_dictionary_and_leaves_its_values() {
 
 #[test]
 fn a_keyspace_keeps_its_compression() {
-    for setup in setups() {
+    for setup in in_turn(setups()) {
         let disks = Disks::new(&setup);
         let db = open(&disks, &setup);
         let options = KeyspaceOptions {
@@ -186,7 +187,7 @@ fn a_keyspace_keeps_its_compression() {
 #[test]
 fn threads_read_while_others_write_and_a_dictionary_is_made() {
     const WRITERS: u64 = 3;
-    for mut setup in setups() {
+    for mut setup in in_turn(setups()) {
         setup.options.value_compression = ValueCompression::ZstdDictionary;
         setup.options.background = Background::Threads(2);
         let db = open(&Disks::forgetful(&setup), &setup);
@@ -226,7 +227,7 @@ fn threads_read_while_others_write_and_a_dictionary_is_made() {
 
 #[test]
 fn salvage_finds_the_dictionaries() {
-    for mut options in setups().into_iter().map(|setup| setup.options) {
+    for mut options in in_turn(setups()).into_iter().map(|setup| setup.options) {
         let dir = tempfile::tempdir().unwrap();
         options.value_compression = ValueCompression::ZstdDictionary;
         let db = Db::open(dir.path(), options).unwrap();
@@ -250,7 +251,7 @@ fn salvage_finds_the_dictionaries() {
 
 #[test]
 fn a_reader_of_a_killed_store_has_the_dictionaries() {
-    for mut setup in setups() {
+    for mut setup in in_turn(setups()) {
         setup.options.value_compression = ValueCompression::ZstdDictionary;
         let disks = Disks::new(&setup);
         let db = open(&disks, &setup);

@@ -1,8 +1,8 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
 //! A small store with files of every kind is closed, then damaged: a bit of one byte in some is
-//! flipped, files are cut at some lengths and exchanged. `CLEAVEDB_THOROUGH=1` flips every byte
-//! where no other setup has the same kinds of files, and cuts short files at every length. Of each
+//! flipped, files are cut at some lengths and exchanged. At night that is every byte where no other
+//! setup has the same kinds of files, and every length of short files. Of each
 //! damaged store every key is read, forwards, backwards and one by one. Exceptions, by design: the
 //! lock file and the reserve have no content, and the window has no meaning after a clean close.
 //! Bit rot in the very last batch of an unclean end looks like a torn write; the open says how many
@@ -14,31 +14,37 @@ use cleavedb::{Durability, ErrorKind, Preset};
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Image;
+use cleavedb_testkit::budget::{first_seed, in_turn, of};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{Op, Session, Setup, State, Write};
 
-/// Bytes from one damage to the next, in a run of all tests and in a thorough one. Odd, so that all
-/// parts of a header are met.
-type Stride = (usize, usize);
+/// Bytes from one damage to the next: quickly, for a change, and at night. Odd, so that all parts
+/// of a header are met.
+type Stride = [usize; 3];
 
 /// Where no other setup has the same records and tables.
-const DENSE: Stride = (13, 1);
+const DENSE: Stride = [131, 41, 1];
 
 /// Where the records and tables are those of another setup, which has more bytes flipped.
-const SPARSE: Stride = (31, 7);
+const SPARSE: Stride = [311, 93, 7];
 
 /// Where only the bounds of tables are others: files differ in nothing but what they hold.
-const SPARSER: Stride = (61, 31);
+const SPARSER: Stride = [611, 183, 31];
 
 /// Between lengths at which a short and a long file are cut.
-const SHORT_CUTS: Stride = (11, 1);
-const CUTS: Stride = (97, 11);
+const SHORT_CUTS: Stride = [111, 33, 1];
+const CUTS: Stride = [971, 291, 11];
 
 /// Between bytes of a log that was not closed.
-const SYNCED_LOG: Stride = (17, 1);
+const SYNCED_LOG: Stride = [171, 51, 1];
 
-fn step((all, thorough): Stride) -> usize {
-    if std::env::var_os("CLEAVEDB_THOROUGH").is_some() { thorough } else { all }
+fn step([quick, change, night]: Stride) -> usize {
+    of(quick, change, night)
+}
+
+/// Places of a damage in a file of `len` bytes, each `step` bytes: the seed draws the first.
+fn places(len: u64, step: usize) -> impl Iterator<Item = u64> {
+    (first_seed() % step as u64..len).step_by(step)
 }
 
 fn put(i: u32, len: usize) -> Op {
@@ -163,7 +169,7 @@ fn flip_bytes(setup: &Setup, stride: Stride) {
     let (image, state) = store(setup, true);
     let (mut flips, mut refused) = (0, 0);
     for (name, len) in damageable(&image) {
-        for offset in (0..len).step_by(step) {
+        for offset in places(len, step) {
             let bit = offset * 8 + offset % 8;
             let mut damaged = image.clone();
             damaged.flip_bit(&name, bit);
@@ -187,7 +193,7 @@ fn a_bit_of_many_bytes_of_ohdb() {
 
 #[test]
 fn a_bit_of_some_bytes_in_partitions() {
-    partitioned().iter().for_each(|setup| flip_bytes(setup, SPARSER));
+    in_turn(partitioned().into()).iter().for_each(|setup| flip_bytes(setup, SPARSER));
 }
 
 #[test]
@@ -220,10 +226,10 @@ fn cuts_at_many_lengths() {
     for (setup, sparse) in designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
-            let step = (sparse * step(if len < 2048 { SHORT_CUTS } else { CUTS })) as u64;
+            let step = sparse * step(if len < 2048 { SHORT_CUTS } else { CUTS });
             // The first and the last bytes of a file are its header and its footer.
-            let near = |at: &u64| at.is_multiple_of(step) || *at < 32 || len - at < 64;
-            for at in (0..len).filter(near) {
+            let ends = (0..len).filter(|at| *at < 32 || len - at < 64);
+            for at in places(len, step).chain(ends.step_by(of(7, 3, 1))) {
                 let mut damaged = image.clone();
                 damaged.truncate(&name, at);
                 examine(&setup, &damaged, &state, &|| format!("{setup}: {name} cut at {at}"));
@@ -296,7 +302,7 @@ fn a_bit_of_many_bytes_of_a_synced_log() {
             if name.kind() != FileKind::Log {
                 continue;
             }
-            for offset in (0..len).step_by(stride) {
+            for offset in places(len, stride) {
                 let mut damaged = image.clone();
                 damaged.flip_bit(&name, offset * 8 + offset % 8);
                 let what = || format!("{setup}: byte {offset} of {name} after a kill");

@@ -1,12 +1,12 @@
 //! After a crash at any recorded operation, in any legal state of the disk, the oracle holds.
 //!
 //! Each test is a shard: a preset, a kind of log window, workloads from consecutive seeds, until it
-//! has seen its number of distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
-//! failure prints the one command that repeats its workload.
+//! has seen its number of distinct states.
 
 use cleavedb::{Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::budget::{first_seed, of};
 use cleavedb_testkit::hot::churned;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
@@ -14,46 +14,31 @@ use cleavedb_testkit::{
     Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write,
 };
 
-/// Distinct states that each of the large shards visits.
-const STATES: u64 = 30_000;
-
-/// Points of a workload at which the small shards crash it. They exist for what is special in their
-/// workloads or setups, which differs more from one workload to the next than from point to point.
-const POINTS: usize = 40;
+/// Distinct states that each of the large shards visits, others a part of it.
+fn states() -> u64 {
+    of(3_000, 10_000, 300_000)
+}
 
 /// Operations of one workload.
 const OPS: usize = 40;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Visits workloads until enough distinct states were seen.
-fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
+/// Visits workloads until a `part` of the states was seen.
+fn visit(setup: &Setup, plan: Plan, part: u64) {
     let start = std::time::Instant::now();
-    // Not by what `CLEAVEDB_STATES` says: a seed means the same points in every run.
-    let points = plan.points.or((states < STATES / 4).then_some(POINTS));
-    let states = number("CLEAVEDB_STATES").unwrap_or(states);
-    let profile = plan.profile.clone();
-    let only = number("CLEAVEDB_SEED");
-    let mut seed = only.unwrap_or(0);
+    // Small shards exist for what is special in their workloads or setups, which differs more from
+    // one workload to the next than from point to point.
+    let few = if part > 4 { Some(of(8, 20, 40)) } else { of(Some(40), Some(120), None) };
+    let (points, profile) = (plan.points.or(few), plan.profile.clone());
+    let mut seed = first_seed();
     let mut explorer = Explorer::new(Plan { seed, points, ..plan });
-    loop {
+    while explorer.totals.distinct() < states() / part {
         explorer.reseed(seed);
         let ops = Generator::new(seed, profile.clone()).take(OPS);
         let outcome = Recording::first(setup, &ops).and_then(|r| explorer.explore(&r));
-        if let Err(failure) = outcome {
-            panic!(
-                "{failure}\n\
-                 to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test engine crash::{test}"
-            );
-        }
+        outcome.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
         seed += 1;
-        if only.is_some() || explorer.totals.distinct() >= states {
-            break;
-        }
     }
-    println!("{test}: {} seeds, {:?}, {:?}", seed, explorer.totals, start.elapsed());
+    println!("{setup}: up to seed {seed}, {:?}, {:?}", explorer.totals, start.elapsed());
 }
 
 /// How many groups split and how many merge in a workload.
@@ -67,25 +52,25 @@ fn regroups(setup: &Setup, ops: &[Op]) -> [u64; 2] {
 #[test]
 fn lsm_survives_every_crash() {
     let setup = Setup::tiny(Preset::Lsm, true);
-    visit("lsm_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn lsm_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::Lsm, false);
-    visit("lsm_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn ohdb_survives_every_crash() {
     let setup = Setup::tiny(Preset::Ohdb, true);
-    visit("ohdb_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn ohdb_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::Ohdb, false);
-    visit("ohdb_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 /// What a session leaves is what the next one goes on with, crash after crash.
@@ -95,8 +80,7 @@ fn short_sessions_of_batches_survive_every_crash() {
     let plan = Plan { profile, deeper_one_in: 60, deeper_points: 10, ..Plan::default() };
     for preset in Preset::ALL {
         for window in [true, false] {
-            let test = "short_sessions_of_batches_survive_every_crash";
-            visit(test, &Setup::tiny(preset, window), plan.clone(), STATES / 48);
+            visit(&Setup::tiny(preset, window), plan.clone(), 48);
         }
     }
 }
@@ -106,7 +90,7 @@ fn deleted_ranges_survive_every_crash() {
     let profile = Profile { ranges: 25, ..Profile::crash() };
     let plan = Plan { profile, ..Plan::default() };
     for setup in &Setup::designs() {
-        visit("deleted_ranges_survive_every_crash", setup, plan.clone(), STATES / 48);
+        visit(setup, plan.clone(), 48);
     }
 }
 
@@ -115,7 +99,7 @@ fn expired_values_stay_away_after_every_crash() {
     let profile = Profile { ttls: 50, ..Profile::crash() };
     let plan = Plan { profile, ..Plan::default() };
     for setup in &Setup::designs() {
-        visit("expired_values_stay_away_after_every_crash", setup, plan.clone(), STATES / 48);
+        visit(setup, plan.clone(), 48);
     }
 }
 
@@ -124,7 +108,7 @@ fn merges_survive_every_crash() {
     let profile = Profile { merges: 60, ..Profile::crash() };
     let plan = Plan { profile, ..Plan::default() };
     for setup in &Setup::designs() {
-        visit("merges_survive_every_crash", setup, plan.clone(), STATES / 48);
+        visit(setup, plan.clone(), 48);
     }
 }
 
@@ -134,7 +118,7 @@ fn blobs_survive_every_crash() {
     let profile = Profile { ranges: 5, ttls: 10, batches: 5, value_lens, ..Profile::crash() };
     let plan = Plan { profile, ..Plan::default() };
     for setup in Setup::designs().into_iter().map(Setup::with_blobs) {
-        visit("blobs_survive_every_crash", &setup, plan.clone(), STATES / 96);
+        visit(&setup, plan.clone(), 96);
     }
 }
 
@@ -143,8 +127,7 @@ fn values_that_a_filter_replaces_survive_every_crash() {
     let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
     for mut setup in Setup::designs() {
         setup.options.filter = Some(Filter::new(same));
-        let test = "values_that_a_filter_replaces_survive_every_crash";
-        visit(test, &setup, Plan::default(), STATES / 96);
+        visit(&setup, Plan::default(), 96);
     }
 }
 
@@ -153,15 +136,14 @@ fn bulk_loads_survive_every_crash() {
     let profile = Profile { ranges: 5, loads: 25, ..Profile::crash() };
     let plan = Plan { profile, ..Plan::default() };
     for setup in &Setup::designs() {
-        visit("bulk_loads_survive_every_crash", setup, plan.clone(), STATES / 96);
+        visit(setup, plan.clone(), 96);
     }
 }
 
 #[test]
 fn long_values_beside_an_index_survive_every_crash() {
-    let test = "long_values_beside_an_index_survive_every_crash";
     for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {
-        visit(test, &Setup::long_values(preset, window), Plan::default(), STATES / 24);
+        visit(&Setup::long_values(preset, window), Plan::default(), 24);
     }
 }
 
@@ -171,8 +153,7 @@ fn long_values_beside_an_index_survive_every_crash() {
 fn partitions_under_every_preset_survive_every_crash() {
     for setup in Setup::partitioned() {
         parts_leave(&setup);
-        let test = "partitions_under_every_preset_survive_every_crash";
-        visit(test, &setup, Plan::default(), STATES / 16);
+        visit(&setup, Plan::default(), 16);
     }
 }
 
@@ -193,7 +174,7 @@ fn level_0_kept_in_another_way_after_each_crash() {
             // Some points of many workloads: how level 0 stands differs from one to the next.
             let points = Some(40);
             let plan = Plan { recover_with, points, deeper_ops: 12, ..Plan::default() };
-            visit("level_0_kept_in_another_way_after_each_crash", &setup, plan, STATES / 64);
+            visit(&setup, plan, 64);
         }
     }
 }
@@ -213,46 +194,44 @@ fn parts_leave(setup: &Setup) {
 #[test]
 fn wisckey_survives_every_crash() {
     let setup = Setup::tiny(Preset::WiscKey, true);
-    visit("wisckey_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn wisckey_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::WiscKey, false);
-    let test = "wisckey_without_a_lasting_window_survives_every_crash";
-    visit(test, &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn hashkv_survives_every_crash() {
     let setup = Setup::tiny(Preset::HashKv, true);
-    visit("hashkv_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn hashkv_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::HashKv, false);
-    visit("hashkv_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn hashkv_with_tagging_survives_every_crash() {
     let setup = Setup::tagged(true);
-    visit("hashkv_with_tagging_survives_every_crash", &setup, Plan::default(), STATES / 8);
+    visit(&setup, Plan::default(), 8);
 }
 
 #[test]
 fn hashkv_with_tagging_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tagged(false);
-    let test = "hashkv_with_tagging_without_a_lasting_window_survives_every_crash";
-    visit(test, &setup, Plan::default(), STATES / 16);
+    visit(&setup, Plan::default(), 16);
 }
 
 /// A hot store that is evacuated all the time, and one that follows its room.
 #[test]
 fn hot_stores_survive_every_crash() {
     for setup in [Setup::hot(true), Setup::hot(false), Setup::tiny(Preset::HoaKv, true)] {
-        visit("hot_stores_survive_every_crash", &setup, Plan::default(), STATES / 5);
+        visit(&setup, Plan::default(), 5);
     }
 }
 
@@ -272,13 +251,13 @@ fn a_collection_of_the_hot_store_survives_every_crash() {
 #[test]
 fn ktstore_survives_every_crash() {
     let setup = Setup::tiny(Preset::KtStore, true);
-    visit("ktstore_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 #[test]
 fn ktstore_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::KtStore, false);
-    visit("ktstore_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+    visit(&setup, Plan::default(), 1);
 }
 
 /// Most of the log is in no file when the store dies: flushes have made it needless before.
@@ -288,17 +267,14 @@ fn logs_in_their_windows_survive_every_crash() {
         let setup = Setup::log_in_window(preset);
         let profile = Profile { synced: 3, ..Profile::crash() };
         let plan = Plan { profile: profile.clone(), ..Plan::default() };
-        visit("logs_in_their_windows_survive_every_crash", &setup, plan, STATES / 4);
+        visit(&setup, plan, 4);
     }
 }
 
 /// Collections of groups come by themselves, while newer versions are in memory; groups split.
 #[test]
 fn groups_that_are_collected_again_and_again_survive_every_crash() {
-    collect_and_split(
-        Setup::tiny(Preset::HashKv, true),
-        "groups_that_are_collected_again_and_again_survive_every_crash",
-    );
+    collect_and_split(Setup::tiny(Preset::HashKv, true));
 }
 
 /// Ranges split as they fill, and become one again once most of their keys are deleted.
@@ -324,36 +300,30 @@ fn ranges_that_split_and_merge_survive_every_crash() {
 /// The same with ranges of keys.
 #[test]
 fn ranges_that_are_collected_again_and_again_survive_every_crash() {
-    collect_and_split(
-        Setup::tiny(Preset::KtStore, true),
-        "ranges_that_are_collected_again_and_again_survive_every_crash",
-    );
+    collect_and_split(Setup::tiny(Preset::KtStore, true));
 }
 
 /// The same with a cold log: tags go to the parts of a group, and the cold log is collected.
 #[test]
 fn tags_that_are_collected_again_and_again_survive_every_crash() {
-    collect_and_split(
-        Setup::tagged(true),
-        "tags_that_are_collected_again_and_again_survive_every_crash",
-    );
+    collect_and_split(Setup::tagged(true));
 }
 
-fn collect_and_split(mut setup: Setup, test: &str) {
+fn collect_and_split(mut setup: Setup) {
     (setup.options.space_amplification, setup.options.tuning.space_floor) = (1.05, 16 << 10);
     (setup.options.tuning.groups.main_segment_bytes, setup.options.tuning.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
     let workload = |seed| Generator::new(seed, Profile::crash()).take(OPS);
     let counts = [0, 1, 2, 3].map(|seed| regroups(&setup, &workload(seed)));
     assert!(counts.iter().any(|[splits, _]| *splits > 0), "the first workloads split no group");
-    visit(test, &setup, Plan::default(), STATES / 4);
+    visit(&setup, Plan::default(), 4);
 }
 
 /// Two disks lose different amounts.
 #[test]
 fn two_disks_survive_every_crash() {
     for setup in Setup::two_disks() {
-        visit("two_disks_survive_every_crash", &setup, Plan::default(), STATES / 8);
+        visit(&setup, Plan::default(), 8);
     }
 }
 
@@ -363,8 +333,7 @@ fn two_disks_under_another_placement_survive_every_crash() {
     let setup = Setup::tiny(Preset::Ohdb, true).on_two_disks([FileClass::Levels]);
     let other = Setup::tiny(Preset::Ohdb, true).on_two_disks([FileClass::Log, FileClass::Level0]);
     let plan = Plan { recover_with: vec![other, setup.clone()], ..Plan::default() };
-    let test = "two_disks_under_another_placement_survive_every_crash";
-    visit(test, &setup, plan, STATES / 16);
+    visit(&setup, plan, 16);
 }
 
 /// Writes that only memory promised may go, but what stays is a prefix (invariant 10).
@@ -380,7 +349,7 @@ fn buffered_writes_survive_as_a_prefix() {
         let setup = Setup::tiny(preset, window_survives);
         let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
         let plan = Plan { profile, ..Plan::default() };
-        visit("buffered_writes_survive_as_a_prefix", &setup, plan, STATES / 16);
+        visit(&setup, plan, 16);
     }
 }
 
@@ -393,7 +362,7 @@ fn a_replay_under_other_options_obeys_the_records() {
     other.options.tuning.memtable_bytes = Some(256 << 10);
     other.options.tuning.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: vec![other], depth: 1, ..Plan::default() };
-    visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);
+    visit(&setup, plan, 16);
 }
 
 /// As above where groups keep the values: a key moves between index and group with the options.
@@ -405,7 +374,7 @@ fn groups_under_other_options_obey_the_records() {
         other.options.min_separated = Some(1000);
         other.options.tuning.groups.main_segment_bytes = 64 << 10;
         let plan = Plan { recover_with: vec![other, setup.clone()], ..Plan::default() };
-        visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
+        visit(&setup, plan, 16);
     }
 }
 
@@ -415,5 +384,5 @@ fn long_keys_make_long_edits() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let profile = Profile { odd_keys: true, keys: 4, ..Profile::crash() };
     let plan = Plan { profile, images_max: 24, ..Plan::default() };
-    visit("long_keys_make_long_edits", &setup, plan, STATES / 16);
+    visit(&setup, plan, 16);
 }

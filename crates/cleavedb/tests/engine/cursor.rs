@@ -42,7 +42,7 @@ fn filled_in(storages: &[Arc<dyn Storage>], setup: &Setup) -> (Db, State) {
 
 #[test]
 fn a_cursor_walks_as_the_model_does_while_jobs_run() {
-    for setup in &Setup::all() {
+    for setup in &Setup::some() {
         let (db, state) = filled(setup);
         let expected = state.range(None, None);
         let mut walks: Vec<Walk> = (0..6).map(|seed| Walk::new(db.cursor(..), seed)).collect();
@@ -118,7 +118,7 @@ fn keys_alone_read_no_value_and_values_are_read_once() {
 
 #[test]
 fn a_cursor_fails_after_the_database_was_closed_for_all() {
-    let (db, _) = filled(&Setup::designs()[0]);
+    let (db, _) = filled(&Setup::every_design()[0]);
     let (mut cursor, late) = (db.cursor(..), db.clone());
     assert!(cursor.next().unwrap());
     db.close_now().unwrap();

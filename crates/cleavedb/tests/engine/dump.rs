@@ -8,6 +8,7 @@ use std::path::Path;
 use cleavedb::{Db, Dump, DumpFact, DumpKind, DumpRequest, Dumped, Durability, Error, Preset};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::{of, seeds};
 
 use crate::salvage::{contents, copy, files, for_each_preset};
 
@@ -108,7 +109,9 @@ fn every_flipped_byte_of_a_table_is_named() {
         {
             let name = path.file_name().unwrap().to_str().unwrap();
             let whole = fs::read(path).unwrap();
-            for at in (0..whole.len()).step_by(97).chain(whole.len() - 64..whole.len()) {
+            for at in
+                (0..whole.len()).step_by(of(971, 291, 97)).chain(whole.len() - 64..whole.len())
+            {
                 let mut damaged = whole.clone();
                 damaged[at] ^= 4;
                 fs::write(path, damaged).unwrap();
@@ -187,7 +190,7 @@ fn no_damage_makes_a_dump_panic() {
     for_each_preset(|preset, whole, broken, _| {
         let names: Vec<_> =
             files(whole).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
-        for seed in 0..60 {
+        for seed in seeds(of(20, 30, 600)) {
             let mut rng = Rng::new(seed ^ (preset as u64) << 32);
             copy(whole, broken);
             for _ in 0..1 + rng.below(3) {

@@ -2,9 +2,10 @@
 //!
 //! Small workloads, all of them, find most crash bugs (ACE). Each sequence starts from a store in
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
-//! Each preset runs all of them; its variants run one in six, or all with `CLEAVEDB_SEQUENCES=1`.
+//! All of them run at night, and else some that the seed draws.
 
 use cleavedb::{Durability, Operand, Preset};
+use cleavedb_testkit::budget::{first_seed, of};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
@@ -55,20 +56,18 @@ fn base(least: usize, first: &[Op]) -> Vec<Op> {
     [&[Op::Write(writes, Durability::Os)], first].concat()
 }
 
-/// One in this number of the sequences runs under variants of a preset.
-const ONE_IN: usize = 6;
-
-fn one_in() -> usize {
-    let given = std::env::var("CLEAVEDB_SEQUENCES").ok().and_then(|number| number.parse().ok());
-    given.unwrap_or(ONE_IN)
+/// One in this number of the sequences runs under a preset, and under a variant of one. No factor
+/// of the number of choices, so that any two operations meet, in every place, if it is below that.
+fn one_in() -> [usize; 2] {
+    of([11, 35], [5, 11], [1, 1])
 }
 
 fn every_sequence(preset: Preset) {
-    sequences_with(&Setup::tiny(preset, true), (SHORT, 1), &[Op::Flush]);
+    sequences_with(&Setup::tiny(preset, true), (SHORT, one_in()[0]), &[Op::Flush]);
 }
 
 fn sequences_of(setup: &Setup) {
-    sequences_with(setup, (SHORT, one_in()), &[Op::Flush]);
+    sequences_with(setup, (SHORT, one_in()[1]), &[Op::Flush]);
 }
 
 /// One in `one_in` of the sequences, with values of `least` bytes and more, behind the base with
@@ -79,11 +78,10 @@ fn sequences_with(setup: &Setup, (least, one_in): (usize, usize), first: &[Op]) 
     let mut explorer = Explorer::new(plan);
     let base = base(least, first);
     for number in 0..CHOICES.pow(LEN as u32) {
-        let choices = (0..LEN).map(|i| number / CHOICES.pow(i as u32) % CHOICES);
-        // So any two operations meet, in every place.
-        if choices.clone().sum::<usize>() % one_in != 0 {
+        if !(number as u64 + first_seed()).is_multiple_of(one_in as u64) {
             continue;
         }
+        let choices = (0..LEN).map(|i| number / CHOICES.pow(i as u32) % CHOICES);
         let sequence: Vec<Op> =
             choices.enumerate().map(|(n, choice)| op(choice, n, least)).collect();
         let ops = [&base[..], &sequence[..]].concat();
@@ -122,7 +120,7 @@ fn buckets_under_every_preset() {
         let first = [Op::Flush, Op::Compact, buckets, Op::Flush];
         let leaves = [&base(LONG, &first)[..], &[op(0, 0, LONG), Op::Flush, Op::Step(1)]].concat();
         assert!(a_part_leaves_level0(&setup, &leaves).unwrap(), "{setup}: buckets leave together");
-        sequences_with(&setup, (LONG, one_in()), &first);
+        sequences_with(&setup, (LONG, one_in()[1]), &first);
     }
 }
 
@@ -146,17 +144,17 @@ fn separated_on_two_disks() {
 /// Values of 54 bytes and more leave for their groups; shorter ones stay: keys move between both.
 #[test]
 fn grouped() {
-    grouped_sequences(Setup::tiny(Preset::HashKv, true), 1);
+    grouped_sequences(Setup::tiny(Preset::HashKv, true), one_in()[0]);
 }
 
 #[test]
 fn grouped_by_key() {
-    grouped_sequences(Setup::tiny(Preset::KtStore, true), 1);
+    grouped_sequences(Setup::tiny(Preset::KtStore, true), one_in()[0]);
 }
 
 #[test]
 fn grouped_with_tags() {
-    grouped_sequences(Setup::tagged(true), one_in());
+    grouped_sequences(Setup::tagged(true), one_in()[1]);
 }
 
 fn grouped_sequences(mut setup: Setup, one_in: usize) {

@@ -3,8 +3,8 @@
 //! A run fails one call, once or from there on, in one of the ways that a disk fails. Reads must be
 //! right or fail, writes must be there or fail; nothing may panic or go on for ever. Then the
 //! process dies, or the power fails, the disk is whole again, and the oracle looks for what was
-//! acknowledged. Each call fails in every way, by turns once and from there on;
-//! `CLEAVEDB_THOROUGH=1` makes it both.
+//! acknowledged. At night each call fails in every way, once and from there on, and else in some
+//! that the seed draws.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::PowerLoss;
+use cleavedb_testkit::budget::{first_seed, in_turn, of, seeds};
 use cleavedb_testkit::session::{a_part_leaves_level0, commit, open, open_all};
 use cleavedb_testkit::{Bounds, Disks, Generator, Op, Oracle, Profile, Setup, State, Write};
 
@@ -183,13 +184,14 @@ fn every_call_on(number: usize, setup: &Setup, seed: u64) {
     let start = std::time::Instant::now();
     let ops = workload(seed);
     let calls = run(setup, &ops, number, |_| {});
-    let mut runs = 0;
+    let (mut runs, mut failures) = (0, first_seed());
     for call in 0..calls {
-        for (way, fault) in Fault::ALL.into_iter().enumerate() {
+        for fault in Fault::ALL {
             for sticky in [false, true] {
                 // Neighbours are mostly calls of the same kind: each fails in the ways in which the
-                // one before it did not.
-                if !thorough() && ((call + seed) as usize + way).is_multiple_of(2) != sticky {
+                // one before it did not. No number here has a factor of the number of ways.
+                failures += 1;
+                if !failures.is_multiple_of(of(19, 5, 1)) {
                     continue;
                 }
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -210,78 +212,72 @@ fn every_call_on(number: usize, setup: &Setup, seed: u64) {
     println!("{setup}: {calls} calls of disk {number}, {runs} runs, {:?}", start.elapsed());
 }
 
-/// Whether each call fails in each way both once and from then on, and not in turn.
-fn thorough() -> bool {
-    std::env::var_os("CLEAVEDB_THOROUGH").is_some()
-}
-
-/// Workloads whose calls are failed, for each setup; `CLEAVEDB_SEEDS` sets another number.
-fn seeds() -> std::ops::Range<u64> {
-    let number = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
-    0..number.unwrap_or(2)
+/// Workloads of a preset whose calls are failed.
+fn every_call_of(preset: Preset, window_survives: bool) {
+    let setup = Setup::tiny(preset, window_survives);
+    seeds(of(1, 2, 10)).for_each(|seed| every_call_fails(&setup, seed));
 }
 
 #[test]
 fn every_call_of_lsm() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::Lsm, true), seed));
+    every_call_of(Preset::Lsm, true);
 }
 
 #[test]
 fn every_call_of_ohdb() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
+    every_call_of(Preset::Ohdb, true);
 }
 
 /// One workload for each preset, in which parts of level 0 leave it: the calls of everything else
 /// fail in the tests of the presets.
 #[test]
 fn every_call_in_partitions() {
-    for setup in Setup::partitioned() {
+    for setup in in_turn(Setup::partitioned().into()) {
         let leaves = |seed: &u64| a_part_leaves_level0(&setup, &workload(*seed)).unwrap();
-        let seed = (0..60).find(leaves).expect("one of the workloads makes a part leave");
+        let seed = seeds(60).find(leaves).expect("one of the workloads makes a part leave");
         every_call_fails(&setup, seed);
     }
 }
 
 #[test]
 fn every_call_on_two_disks() {
-    for (seed, setup) in Setup::two_disks().iter().enumerate() {
-        every_call_fails(setup, seed as u64);
-    }
+    let setups = in_turn(Setup::two_disks().into());
+    setups.iter().for_each(|setup| every_call_fails(setup, first_seed()));
 }
 
 #[test]
 fn every_call_of_wisckey() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, true), seed));
+    every_call_of(Preset::WiscKey, true);
 }
 
 #[test]
 fn every_call_of_hashkv() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::HashKv, true), seed));
+    every_call_of(Preset::HashKv, true);
 }
 
 #[test]
 fn every_call_of_an_index_beside_long_values() {
-    every_call_fails(&Setup::long_values(Preset::Lsm, true), 0);
+    every_call_fails(&Setup::long_values(Preset::Lsm, true), first_seed());
 }
 
 #[test]
 fn every_call_of_hashkv_with_tagging() {
-    every_call_fails(&Setup::tagged(true), 0);
+    every_call_fails(&Setup::tagged(true), first_seed());
 }
 
 #[test]
 fn every_call_of_a_hot_store() {
-    every_call_fails(&Setup::hot(true), 0);
+    every_call_fails(&Setup::hot(true), first_seed());
 }
 
 #[test]
 fn every_call_of_ktstore() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
+    every_call_of(Preset::KtStore, true);
 }
 
 #[test]
 fn every_call_of_wisckey_without_a_lasting_window() {
-    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
+    every_call_of(Preset::WiscKey, false);
 }
 
 /// A store of some keys over a disk that can be made to fail.

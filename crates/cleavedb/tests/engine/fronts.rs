@@ -35,7 +35,8 @@ fn pops_step_over_no_key_that_was_taken_before() {
 #[test]
 fn what_is_put_beside_pops_is_taken_once() {
     const EACH: usize = 300;
-    let db = Db::open_in(Arc::new(Sim::new()), Setup::designs()[1].options.clone(), 7).unwrap();
+    let db =
+        Db::open_in(Arc::new(Sim::new()), Setup::every_design()[1].options.clone(), 7).unwrap();
     let (left, taken) = (AtomicUsize::new(3 * EACH), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for producer in 0..3 {

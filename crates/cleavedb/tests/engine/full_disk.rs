@@ -10,6 +10,7 @@ use cleavedb_testkit::brim::{
     a_full_disk_is_asked_seldom, closed_when_full, deleted_in_a_reflink_copy,
     freed_where_others_fill_the_disk, freed_without_a_free_byte, refused_when_full,
 };
+use cleavedb_testkit::budget::in_turn;
 
 fn all_designs(killed: bool, ranges: bool) {
     for setup in Setup::designs() {
@@ -86,7 +87,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 #[test]
 fn a_small_store_gives_back_what_is_deleted_where_others_fill_the_disk() {
     for records in [(6_000, 1_000), (40_000, 100), (600, 16 << 10)] {
-        for preset in Preset::ALL {
+        for preset in in_turn(Preset::ALL.into()) {
             let (begins, phases) = channel();
             // In a thread of its own: a call that never ends fails here, and says where it waits.
             let check =

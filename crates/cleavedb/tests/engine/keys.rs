@@ -9,9 +9,10 @@ use cleavedb::{
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::in_turn;
 
 fn designs() -> Vec<Setup> {
-    Setup::designs().into_iter().chain(Setup::partitioned()).collect()
+    in_turn(Setup::every_design().into_iter().chain(Setup::partitioned()).collect())
 }
 
 fn check_empty(db: &Db, value: Option<&[u8]>) {
@@ -184,7 +185,7 @@ const KINDS: [(AddToBatch, AddToTransaction); 4] = [
 #[test]
 fn what_does_not_fit_the_memory_is_refused_when_it_is_added() {
     const MEMORY: usize = 48 << 20;
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let options =
             Options { memory_bytes: MEMORY, durability: Durability::Os, ..Options::preset(preset) };
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
@@ -305,7 +306,8 @@ fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
 
 #[test]
 fn a_batch_returns_to_what_it_was() {
-    let db = Db::open_in(Arc::new(Sim::new()), Setup::designs()[0].options.clone(), 7).unwrap();
+    let db =
+        Db::open_in(Arc::new(Sim::new()), Setup::every_design()[0].options.clone(), 7).unwrap();
     let gone = db.keyspace("gone").unwrap();
     let mut batch = WriteBatch::new();
     batch.put("a", "1").unwrap();

@@ -20,13 +20,14 @@ fn open(setup: &Setup) -> (Disks, Db) {
 #[test]
 fn keyspaces_are_the_maps_of_the_model() {
     let mut drops = 0;
-    for (seed, setup) in Setup::all().iter().enumerate() {
+    let setups = Setup::some();
+    for (seed, setup) in setups.iter().enumerate() {
         let mut keyspaces = Keyspaces::new(setup, seed as u64).unwrap();
         let ran = keyspaces.run(160, true);
         ran.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
         drops += keyspaces.drops();
     }
-    assert!(drops > 50, "{drops} keyspaces were dropped");
+    assert!(2 * drops > setups.len(), "{drops} keyspaces were dropped");
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use cleavedb::{Background, Db, Options};
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::{Churn, Setup};
 
 /// Writes between two looks.
 const WRITES: usize = 250;
 
 fn designs() -> Vec<Setup> {
-    Setup::designs().into_iter().chain(Setup::partitioned()).collect()
+    in_turn(Setup::every_design().into_iter().chain(Setup::partitioned()).collect())
 }
 
 fn open(path: &Path, setup: &Setup) -> Db {

@@ -1,6 +1,7 @@
 //! What always goes on: jobs come to an end, none keeps the others from running, and writers wait
 //! only for work that a thread does.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use cleavedb::{Background, Db, Durability, Options, Preset, Tuning};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::budget::{of, seeds};
 use cleavedb_testkit::read::Checked;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Setup, drawn, endless};
@@ -16,11 +18,13 @@ use cleavedb_testkit::{Setup, drawn, endless};
 /// Time after which a writer counts as kept waiting for ever.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Stores with drawn options of an ordinary run.
-const SEEDS: u64 = 60;
+/// Stores with drawn options.
+fn drawn_stores() -> Range<u64> {
+    seeds(of(6, 20, 600))
+}
 
-fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
-    for seed in 0..seeds {
+fn holds(check: fn(u64) -> Checked<()>, seeds: Range<u64>) {
+    for seed in seeds {
         // In a thread of its own: what waits for ever fails here.
         let (done, outcome) = channel();
         thread::spawn(move || done.send(check(seed)));
@@ -33,20 +37,20 @@ fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
 /// segments of the cold log, a byte of each of which was worth a collection, hundreds of times.
 #[test]
 fn a_collection_that_won_nothing_is_not_repeated() {
-    holds(endless::short_segments_settle, 40);
+    holds(endless::short_segments_settle, seeds(of(4, 13, 400)));
 }
 
 /// Tables were packed into as many tables for ever: small by their compressed length, they ended by
 /// a length in which an open block counted as if it were not compressed.
 #[test]
 fn tables_shorter_than_a_block_are_packed_once() {
-    holds(endless::short_compressed_tables_settle, 30);
+    holds(endless::short_compressed_tables_settle, seeds(of(3, 10, 300)));
 }
 
 /// The compaction that met a damaged block was tried for ever, and nothing else ran.
 #[test]
 fn a_damaged_block_stops_nothing_else() {
-    holds(endless::damaged_blocks_stop_nothing, 5);
+    holds(endless::damaged_blocks_stop_nothing, seeds(of(2, 3, 50)));
 }
 
 /// Under `wisckey` one flush made 256 MiB of log count as garbage at once, which took writers from
@@ -85,45 +89,45 @@ fn a_flush_adds_a_part_of_what_stops_writers() {
 /// A compaction that had no room kept collections from running, which would have made some.
 #[test]
 fn a_compaction_without_room_lets_collections_run() {
-    holds(endless::collections_go_on_without_compactions, 1);
+    holds(endless::collections_go_on_without_compactions, 0..1);
 }
 
 /// Each flush added a run above damaged tables, for ever.
 #[test]
 fn runs_above_damage_do_not_pile_up() {
-    holds(endless::damage_fills_no_level0, 5);
+    holds(endless::damage_fills_no_level0, seeds(of(2, 3, 50)));
 }
 
 /// Garbage in damaged files counted as collectable: writers waited for ever.
 #[test]
 fn damaged_values_never_stop_writers() {
-    holds(endless::damaged_values_stop_no_writer, 3);
+    holds(endless::damaged_values_stop_no_writer, seeds(of(1, 2, 30)));
 }
 
 /// A store never accepted a write again that was closed behind a long value.
 #[test]
 fn a_long_last_log_never_stops_writers() {
-    holds(endless::a_long_last_log_stops_no_writer, 5);
+    holds(endless::a_long_last_log_stops_no_writer, seeds(of(2, 3, 50)));
 }
 
 /// Deleted keys stayed until a call for a compaction: the first key of a queue lay behind all that
 /// were ever taken from it.
 #[test]
 fn a_queue_finds_its_first_key_at_once() {
-    holds(endless::a_queue_is_popped, 8);
+    holds(endless::a_queue_is_popped, seeds(of(3, 4, 24)));
 }
 
 /// Deletes in memory hid all that a queue had lost, also after a settle.
 #[test]
 fn a_queue_that_is_emptied_by_key_finds_its_first_key_at_once() {
-    holds(endless::a_queue_is_emptied_by_key, 8);
+    holds(endless::a_queue_is_emptied_by_key, seeds(of(3, 4, 24)));
 }
 
 /// Expired values in front stayed until all of a MemTable or half of a table had expired, or for a
 /// day, and each search for the first key stepped over them.
 #[test]
 fn what_has_expired_in_front_is_not_stepped_over_for_long() {
-    holds(endless::what_has_expired_is_not_stepped_over, 8);
+    holds(endless::what_has_expired_is_not_stepped_over, seeds(of(3, 4, 24)));
 }
 
 /// What was deleted stayed until a MemTable more was written, or a call asked for it.
@@ -155,26 +159,16 @@ fn what_was_deleted_gives_its_space_back_without_a_call() {
 /// A writer that searched for space was refused with the damage that a job had met elsewhere.
 #[test]
 fn damage_refuses_no_writer_that_searches_for_space() {
-    holds(endless::damage_refuses_no_writer_that_searches, 5);
+    holds(endless::damage_refuses_no_writer_that_searches, seeds(of(2, 3, 50)));
 }
 
 /// All options are drawn anew at each open, snapshots are held, and files are damaged.
-/// `CLEAVEDB_SEEDS=N` takes more seeds, `CLEAVEDB_SEED=N` repeats one.
 #[test]
 fn work_comes_to_an_end_whatever_the_options() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let seeds = match number("CLEAVEDB_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
-    };
     let mut most = 0;
-    for seed in seeds {
-        most = most.max(drawn::drawn_stores_settle(seed).unwrap_or_else(|failure| {
-            panic!(
-                "{failure}; to repeat it: CLEAVEDB_SEED={seed} cargo test -p cleavedb \
-                 --test engine whatever_the_options"
-            )
-        }));
+    for seed in drawn_stores() {
+        let jobs = drawn::drawn_stores_settle(seed);
+        most = most.max(jobs.unwrap_or_else(|failure| panic!("seed {seed}: {failure}")));
     }
     println!("{most} jobs at most after a round of writes");
 }
@@ -182,13 +176,11 @@ fn work_comes_to_an_end_whatever_the_options() {
 /// The same, of stores with hot segments alone.
 #[test]
 fn work_of_hot_stores_comes_to_an_end() {
-    let seeds = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
-    holds(drawn::drawn_hot_stores_settle, seeds.unwrap_or(SEEDS));
+    holds(drawn::drawn_hot_stores_settle, drawn_stores());
 }
 
 /// The same with threads, whose order is another each time.
 #[test]
 fn threads_come_to_an_end_whatever_the_options() {
-    let seeds = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
-    holds(drawn::drawn_stores_settle_with_threads, seeds.unwrap_or(SEEDS / 3));
+    holds(drawn::drawn_stores_settle_with_threads, seeds(of(2, 7, 200)));
 }

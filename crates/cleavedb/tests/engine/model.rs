@@ -1,13 +1,13 @@
 //! Any sequence of operations, with snapshots and reopening, answers as an ordered map does.
 //!
 //! The same operations run under many options (presets, windows, sizes, compression), which must
-//! all answer alike. A failure prints the one command that repeats it; `CLEAVEDB_SEED` runs one
-//! seed, `CLEAVEDB_SEEDS` another number of them.
+//! all answer alike.
 
 use std::sync::Arc;
 
 use cleavedb::Background;
 use cleavedb_storage::{Disk, Storage};
+use cleavedb_testkit::budget::{of, seeds};
 use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
 /// Chance, in percent, that a write of every other seed deletes a range.
@@ -19,22 +19,8 @@ const TTLS: u64 = 25;
 /// Chance, in percent, that a write to every other key is a merge, in every other pair of seeds.
 const MERGES: u64 = 60;
 
-/// Seeds, each run under every setup.
-const SEEDS: u64 = 100;
-
 /// Operations of one sequence.
 const OPS: usize = 150;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-fn seeds(count: u64) -> std::ops::Range<u64> {
-    match number("CLEAVEDB_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(count),
-    }
-}
 
 /// Runs `ops` and returns the hash of all answers.
 fn run(session: Result<Session, String>, ops: &[Op]) -> Result<u64, String> {
@@ -48,18 +34,13 @@ fn run(session: Result<Session, String>, ops: &[Op]) -> Result<u64, String> {
     Ok(session.answers())
 }
 
-fn check(test: &str, seed: u64, setup: &Setup, result: Result<u64, String>) -> u64 {
-    result.unwrap_or_else(|failure| {
-        panic!(
-            "{setup}: {failure}\n\
-             to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test engine model::{test}"
-        )
-    })
+fn check(seed: u64, setup: &Setup, result: Result<u64, String>) -> u64 {
+    result.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"))
 }
 
-fn on_simulated_disks(test: &str, part: u64) {
-    let setups = Setup::all();
-    for seed in seeds(SEEDS).filter(|seed| number("CLEAVEDB_SEED").is_some() || seed % 2 == part) {
+fn on_simulated_disks(part: u64) {
+    let setups = Setup::some();
+    for seed in seeds(of(20, 60, 1000)).filter(|seed| seed % 2 == part) {
         let ttls = if seed % 3 == 0 { TTLS } else { 0 };
         let merges = if seed % 4 < 2 { MERGES } else { 0 };
         let profile = Profile { ranges: part * RANGES, ttls, merges, ..Profile::model() };
@@ -67,7 +48,7 @@ fn on_simulated_disks(test: &str, part: u64) {
         let mut answers = Vec::new();
         for setup in &setups {
             let session = Session::on(Disks::forgetful(setup), setup, State::default());
-            answers.push(check(test, seed, setup, run(session, &ops)));
+            answers.push(check(seed, setup, run(session, &ops)));
         }
         assert!(answers.iter().all(|a| *a == answers[0]), "seed {seed}: setups answer differently");
     }
@@ -75,25 +56,25 @@ fn on_simulated_disks(test: &str, part: u64) {
 
 #[test]
 fn even_seeds_on_simulated_disks() {
-    on_simulated_disks("even_seeds_on_simulated_disks", 0);
+    on_simulated_disks(0);
 }
 
 #[test]
 fn odd_seeds_on_simulated_disks() {
-    on_simulated_disks("odd_seeds_on_simulated_disks", 1);
+    on_simulated_disks(1);
 }
 
 /// Values longer than a log file, a quarter of the window, and the threshold of separation.
 #[test]
 fn values_of_every_size() {
-    for seed in seeds(SEEDS / 10) {
+    for seed in seeds(of(2, 5, 100)) {
         let lens = vec![0, 63, 64, 65, 999, 1000, 1001, 16_000, 16_500, 33_000, 70_000, 140_000];
         let profile = Profile { value_lens: lens, keys: 12, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(80);
-        for setup in &Setup::all() {
+        for setup in &Setup::some() {
             eprintln!("{setup}");
             let session = Session::on(Disks::forgetful(setup), setup, State::default());
-            check("values_of_every_size", seed, setup, run(session, &ops));
+            check(seed, setup, run(session, &ops));
         }
     }
 }
@@ -101,13 +82,13 @@ fn values_of_every_size() {
 /// Records that are copied in pieces of a MiB: by flushes, collections and an open.
 #[test]
 fn values_of_more_than_a_piece() {
-    for seed in seeds(SEEDS / 100) {
+    for seed in seeds(of(1, 1, 10)) {
         let lens = vec![10, 3_000, 1_100_000, 2_300_000];
         let profile = Profile { value_lens: lens, keys: 6, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(40);
         for setup in &Setup::designs() {
             let session = Session::on(Disks::forgetful(setup), setup, State::default());
-            check("values_of_more_than_a_piece", seed, setup, run(session, &ops));
+            check(seed, setup, run(session, &ops));
         }
     }
 }
@@ -116,11 +97,10 @@ fn values_of_more_than_a_piece() {
 /// in a test of its own, so there are no kills here.
 #[test]
 fn with_threads_on_a_real_disk() {
-    for seed in seeds(SEEDS / 50) {
+    for seed in seeds(of(1, 2, 20)) {
         let profile = Profile { kills: false, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(OPS);
-        // The setups take turns by seed.
-        for mut setup in Setup::all().into_iter().skip(seed as usize % 2).step_by(2) {
+        for mut setup in Setup::some() {
             setup.options.background = Background::Threads(2);
             let dir = tempfile::tempdir().unwrap();
             let disk = |number: usize| -> Arc<dyn Storage> {
@@ -128,7 +108,7 @@ fn with_threads_on_a_real_disk() {
             };
             let disks = (0..setup.disks()).map(disk).collect();
             let session = Session::open(disks, &setup, State::default());
-            check("with_threads_on_a_real_disk", seed, &setup, run(session, &ops));
+            check(seed, &setup, run(session, &ops));
         }
     }
 }

@@ -9,6 +9,7 @@ use cleavedb::{
     Background, Db, Durability, KeyspaceOptions, Operand, Options, Preset, Salvage, SalvageReport,
     Saved, Tuning, ValueCompression,
 };
+use cleavedb_testkit::budget::{first_seed, in_turn, of};
 
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -127,7 +128,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 }
 
 pub(crate) fn for_each_preset(test: impl Fn(Preset, &Path, &Path, &State)) {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let dir = tempfile::tempdir().unwrap();
         let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
         let state = plant(preset, &whole);
@@ -333,11 +334,10 @@ fn the_manifest_says_which_design_a_store_without_current_has() {
     });
 }
 
-/// Where a kind has many files, one has two or three of the five damages and the next one the
-/// others. `CLEAVEDB_THOROUGH=1` gives all to each.
+/// Where a kind has many files, one has some of the five damages and the next one others, but at
+/// night, when each has all.
 #[test]
 fn each_file_may_be_missing_or_damaged() {
-    let thorough = std::env::var_os("CLEAVEDB_THOROUGH").is_some();
     for_each_preset(|preset, whole, broken, state| {
         for (number, path) in files(whole).into_iter().enumerate() {
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -355,7 +355,8 @@ fn each_file_may_be_missing_or_damaged() {
             let damages =
                 [None, Some(Vec::new()), Some(cut), Some(flipped(5000)), Some(flipped(9))];
             for (at, damage) in damages.into_iter().enumerate() {
-                if several && !thorough && (number + at) % 2 > 0 {
+                let turn = (number + at) as u64 + first_seed();
+                if several && !turn.is_multiple_of(of(4, 2, 1)) {
                     continue;
                 }
                 copy(whole, broken);

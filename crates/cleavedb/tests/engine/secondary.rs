@@ -9,21 +9,14 @@ use cleavedb::{
     Background, Db, Durability, Error, ErrorKind, Options, Preset, Snapshot, WriteBatch,
 };
 use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::budget::{in_turn, of, seeds};
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
 use cleavedb_testkit::{Setup, listing};
 
-/// Seeds, each run under every setup.
-const SEEDS: u64 = 6;
-
 #[test]
 fn random_operations_are_followed() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let seeds = match number("CLEAVEDB_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        for setup in Setup::all().into_iter().chain(Setup::two_disks()) {
+    for seed in seeds(of(1, 2, 60)) {
+        for setup in Setup::some().into_iter().chain(Setup::two_disks()) {
             followed(&setup, seed).unwrap_or_else(|e| panic!("{setup}, seed {seed}: {e}"));
         }
     }
@@ -163,7 +156,8 @@ impl Drop for StopAtEnd<'_> {
 
 #[test]
 fn a_primary_at_work_is_followed() {
-    for setup in Setup::designs().into_iter().chain(Setup::partitioned()) {
+    let setups = Setup::every_design().into_iter().chain(Setup::partitioned());
+    for setup in in_turn(setups.collect()) {
         let (whole, outdated) = follow_live(&setup);
         println!("{setup}: {whole} snapshots were whole, {outdated} outdated");
         assert!(whole > 0, "{setup}: no snapshot could be read");
@@ -221,7 +215,7 @@ fn keyspaces_are_followed_by_their_handles() {
 
 #[test]
 fn what_writes_is_refused_and_a_close_ends_every_view() {
-    let setup = &Setup::designs()[0];
+    let setup = &Setup::every_design()[0];
     let (dir, primary) = filled(setup);
     let path = dir.path().join("db");
     let secondary = Db::open_secondary(&path).unwrap();
@@ -349,7 +343,7 @@ fn what_is_missing_is_named() {
         let error = Db::open_secondary(&path).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
     }
-    let setup = &Setup::designs()[0];
+    let setup = &Setup::every_design()[0];
     let (dir, primary) = filled(setup);
     let secondary = Db::open_secondary(dir.path().join("db")).unwrap();
     drop(primary);

@@ -9,6 +9,7 @@ use cleavedb_storage::{FileKind, Name, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{Event, Image};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 
@@ -125,7 +126,7 @@ fn a_small_store_takes_few_syncs_and_few_bytes() {
 
 #[test]
 fn many_short_sessions_leave_few_files() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let options = Options { background: Background::Manual, ..Options::preset(preset) };
         let sim = Sim::new();
         for i in 0..900u32 {
@@ -148,7 +149,7 @@ fn many_short_sessions_leave_few_files() {
 /// and 43 after 1,100.
 #[test]
 fn sessions_shorter_than_their_jobs_leave_few_files() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let options = Options { background: Background::Threads(1), ..Options::preset(preset) };
         let sim = Sim::new();
         sim.stop_recording();
@@ -206,7 +207,7 @@ fn mid_sized(preset: Preset) -> Options {
 #[test]
 fn what_short_sessions_leave_is_packed_in_the_background() {
     const SESSIONS: u32 = 200;
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         for (len, in_order) in [(12_000, true), (40_000, false), (100_000, true)] {
             let options = mid_sized(preset);
             let sim = Sim::new();
@@ -292,7 +293,7 @@ fn what_was_deleted_leaves_little_behind() {
 /// The same with the sizes that users get, and more than memory holds.
 #[test]
 fn what_was_deleted_leaves_little_of_a_large_store() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let background = Background::Manual;
         let options = Options { background, ..Options::preset(preset) };
         let sim = Sim::new();
@@ -315,7 +316,7 @@ fn what_was_deleted_leaves_little_of_a_large_store() {
 /// The manifest stayed as long as it was with a state of many extents, and the reserve with it.
 #[test]
 fn a_manifest_is_as_short_as_what_is_left() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let options = Setup::tiny(preset, false).options;
         let sim = Sim::new();
         sim.stop_recording();

@@ -9,6 +9,7 @@ use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, SurvivorR
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::{in_turn, of};
 use cleavedb_testkit::full::{FullStore, collected_on_a_full_disk, filled_twice, limited};
 use cleavedb_testkit::records::{key, value};
 
@@ -67,7 +68,7 @@ fn updates_go_on_for_ever_in_a_store_that_is_not_full() {
 
 #[test]
 fn threads_stay_within_the_limit() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let options = limited(&Setup::tiny(preset, true));
         let threads = Options { background: Background::Threads(2), ..options };
         let store = FullStore::new(threads).unwrap();
@@ -127,7 +128,9 @@ fn a_batch_for_which_there_is_no_room_is_refused_as_a_whole() {
 /// A batch that is not refused has room for its flush, whatever else wants it.
 #[test]
 fn a_long_batch_that_was_admitted_is_flushed() {
-    for (setup, len) in Setup::designs().into_iter().cycle().zip((100..1200).step_by(30)) {
+    for (setup, len) in
+        Setup::designs().into_iter().cycle().zip((100..1200).step_by(of(150, 60, 30)))
+    {
         let store = FullStore::new(limited(&setup)).unwrap();
         let mut admitted = 0;
         for first in (0..).step_by(len) {
@@ -262,7 +265,7 @@ fn a_search_ends_when_space_is_found() {
 /// Whatever the disk holds when a full store dies, it opens within the same limit and works.
 #[test]
 fn a_full_store_survives_crashes_within_its_limit() {
-    const POINTS: usize = 7;
+    let points = of(3, 7, 30);
     for setup in Setup::designs() {
         let options = limited(&setup);
         let sim = Sim::new();
@@ -274,7 +277,7 @@ fn a_full_store_survives_crashes_within_its_limit() {
         store.fill((1..count).step_by(3), 1).unwrap();
         let last = sim.time();
         let mut replay = sim.replay(SECTOR);
-        for point in (0..POINTS).map(|i| full + (last - full) * i / (POINTS - 1)) {
+        for point in (0..points).map(|i| full + (last - full) * i / (points - 1)) {
             replay.advance(point);
             let losses = PowerLoss { states_max: 2, ..PowerLoss::default() };
             let images = replay.power_loss(&losses).chain([replay.process_kill()]);

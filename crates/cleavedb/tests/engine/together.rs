@@ -1,44 +1,23 @@
 //! Everything at once in one store, so that features meet.
-//!
-//! A failure prints the command that repeats it; `CLEAVEDB_SEED` runs one seed under every setup,
-//! `CLEAVEDB_SEEDS` another number of them by turns.
 
 use cleavedb::Preset;
+use cleavedb_testkit::budget::{of, seeds};
 use cleavedb_testkit::{Setup, together};
-
-/// Seeds, each under one setup: those of all setups take turns.
-const SEEDS: u64 = 200;
 
 /// Operations of one run.
 const OPS: usize = 120;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 fn check(setup: &Setup, seed: u64) {
     eprintln!("{setup}, seed {seed}");
-    if let Err(failure) = together::all_at_once(setup, seed, OPS) {
-        panic!(
-            "{setup}: {failure}\n\
-             to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test engine together::"
-        );
-    }
+    together::all_at_once(setup, seed, OPS).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
 }
 
+/// Each seed under one setup: those of all setups take turns.
 fn some_of_all(part: u64) {
     let setups = Setup::all();
-    let count = setups.len() as u64;
-    if let Some(seed) = number("CLEAVEDB_SEED") {
-        let own = setups.iter().enumerate().filter(|(at, _)| *at as u64 % 2 == part);
-        own.for_each(|(_, setup)| check(setup, seed));
-        return;
-    }
-    for seed in 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS) {
-        if seed % 2 == part {
-            // Seven is no divisor of the number of setups.
-            check(&setups[(seed * 7 % count) as usize], seed);
-        }
+    for seed in seeds(of(40, 100, 2000)).filter(|seed| seed % 2 == part) {
+        // Seven is no divisor of the number of setups.
+        check(&setups[(seed * 7 % setups.len() as u64) as usize], seed);
     }
 }
 

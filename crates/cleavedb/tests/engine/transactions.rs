@@ -26,7 +26,7 @@ fn open(setup: &Setup) -> Db {
 #[test]
 fn transactions_that_are_open_at_once_read_what_they_would_one_after_the_other() {
     let (mut committed, mut conflicts) = (0, 0);
-    for setup in &Setup::all() {
+    for setup in &Setup::some() {
         for seed in 0..12 {
             let done = interleaved(&setup.clone().in_one_directory(), seed);
             let done = done.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
@@ -135,7 +135,7 @@ fn a_conflict_writes_nothing_and_a_drop_neither() {
 
 #[test]
 fn a_savepoint_is_returned_to() {
-    let db = open(&Setup::designs()[0]);
+    let db = open(&Setup::every_design()[0]);
     let mut transaction = db.transaction().unwrap();
     transaction.put("a", "1").unwrap();
     let first = transaction.savepoint();
@@ -203,7 +203,7 @@ fn left(db: &Db) -> u64 {
 
 #[test]
 fn compare_and_swap_and_pops_do_what_they_say() {
-    let db = open(&Setup::designs()[0]);
+    let db = open(&Setup::every_design()[0]);
     assert!(!db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
     assert!(db.compare_and_swap("a", None::<&str>, Some("1")).unwrap());
     assert!(db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
@@ -287,7 +287,7 @@ fn a_body_that_writes_past_its_transaction_what_it_reads_is_told_so() {
 
 #[test]
 fn a_body_that_others_always_overtake_ends_with_the_number_of_attempts() {
-    let db = open(&Setup::designs()[0]);
+    let db = open(&Setup::every_design()[0]);
     let error = db.transact(|transaction| {
         transaction.get("a")?;
         std::thread::scope(|scope| scope.spawn(|| db.put("a", "others")).join().unwrap())?;

@@ -3,7 +3,7 @@
 //! The engine runs with its own threads, which shuttle schedules: at every lock, atomic and call of
 //! the disk another may go on, so flushes, compactions and collections are half-way at once. Time
 //! does not pass, so a wake-up that is missing is a deadlock, which shuttle reports. Run with
-//! `--features shuttle`; `CLEAVEDB_SEED` runs one seed, `CLEAVEDB_SEEDS` another number of them.
+//! `--features shuttle`.
 
 #![cfg(feature = "shuttle")]
 
@@ -17,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cleavedb::{Background, Level0, Preset};
 use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
+use cleavedb_testkit::budget::{of, seeds};
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State,
 };
@@ -37,10 +38,6 @@ const STEPS_MAX: usize = 20_000_000;
 /// A check from a seed: the failure that it finds.
 type Check = fn(u64) -> Result<(), String>;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 /// Runs `check` under the schedules of a seed; panics with the first failure.
 fn schedules(seed: u64, check: Check) {
     let mut config = Config::new();
@@ -55,23 +52,15 @@ fn schedules(seed: u64, check: Check) {
     run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, BY_PRIORITY)));
 }
 
-/// Runs `check` under the schedules of many seeds.
-fn explore(test: &str, seeds: u64, check: Check) {
+/// Runs `check` under the schedules of up to `most` seeds.
+fn explore(most: u64, check: Check) {
     let start = std::time::Instant::now();
-    let seeds = match number("CLEAVEDB_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(seeds),
-    };
-    for seed in seeds.clone() {
+    let count = of(most / 10, most / 3, most);
+    for seed in seeds(count) {
         let outcome = catch_unwind(AssertUnwindSafe(|| schedules(seed, check)));
-        assert!(
-            outcome.is_ok(),
-            "to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --features shuttle \
-             --test schedules {test}"
-        );
+        assert!(outcome.is_ok(), "seed {seed}, with the feature shuttle");
     }
-    let count = (seeds.end - seeds.start) * (RANDOM + BY_PRIORITY) as u64;
-    println!("{test}: {count} schedules in {:?}", start.elapsed());
+    println!("{} schedules in {:?}", count * (RANDOM + BY_PRIORITY) as u64, start.elapsed());
 }
 
 /// The same with threads that compact and collect.
@@ -198,46 +187,45 @@ fn bucket_crashes(seed: u64) -> Result<(), String> {
 
 #[test]
 fn answers_are_those_of_an_ordered_map() {
-    explore("answers_are_those_of_an_ordered_map", 60, answers);
+    explore(60, answers);
 }
 
 #[test]
 fn collections_lose_nothing_that_jobs_beside_them_write() {
-    explore("collections_lose_nothing_that_jobs_beside_them_write", 80, collections);
+    explore(80, collections);
 }
 
 #[test]
 fn groups_split_beside_flushes() {
-    explore("groups_split_beside_flushes", 24, splits);
+    explore(60, splits);
 }
 
 #[test]
 fn every_crash_is_survived() {
-    explore("every_crash_is_survived", 24, crashes);
+    explore(60, crashes);
 }
 
 #[test]
 fn buckets_that_are_compacted_side_by_side_answer_as_one() {
-    explore("buckets_that_are_compacted_side_by_side_answer_as_one", 20, buckets);
+    explore(40, buckets);
 }
 
 #[test]
 fn every_crash_beside_compactions_of_buckets_is_survived() {
-    let test = "every_crash_beside_compactions_of_buckets_is_survived";
-    explore(test, 12, bucket_crashes);
+    explore(30, bucket_crashes);
 }
 
 #[test]
 fn clients_see_whole_batches_in_their_order() {
-    explore("clients_see_whole_batches_in_their_order", 40, clients::clients);
+    explore(40, clients::clients);
 }
 
 #[test]
 fn readers_see_what_was_acknowledged() {
-    explore("readers_see_what_was_acknowledged", 60, clients::lookers);
+    explore(60, clients::lookers);
 }
 
 #[test]
 fn log_files_end_beside_writers() {
-    explore("log_files_end_beside_writers", 20, calls::collectors);
+    explore(40, calls::collectors);
 }

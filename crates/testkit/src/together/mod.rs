@@ -126,7 +126,7 @@ impl Together {
         }
         let disks = Disks::forgetful(&setup);
         let db = Some(open_all(&disks.storages(), &setup).map_err(failed)?);
-        let designs = Setup::designs();
+        let designs = Setup::every_design();
         let other = Setup {
             clock: setup.clock.clone(),
             options: cleavedb::Options {

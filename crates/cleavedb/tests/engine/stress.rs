@@ -7,8 +7,7 @@
 //! wait for ever: a writer that is told that it waits for nothing, or that makes no progress for a
 //! minute, is a failure.
 //!
-//! A run is drawn from a seed, but for the order of threads. `CLEAVEDB_SEED=N` repeats one,
-//! `CLEAVEDB_SECONDS=N` goes on with new seeds for so long.
+//! A run is drawn from a seed, but for the order of threads.
 
 use std::collections::BTreeMap;
 use std::io::{Write, stderr};
@@ -21,10 +20,8 @@ use std::time::{Duration, Instant};
 use cleavedb::{Db, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::budget::{of, seeds};
 use cleavedb_testkit::drawn::{created, redrawn};
-
-/// Seeds of an ordinary run.
-const SEEDS: u64 = 20;
 
 /// Opens of one store, and batches that each writer commits in one.
 const OPENS: usize = 6;
@@ -40,10 +37,6 @@ const LIVE: u64 = (2 * WRITERS * KEYS) as u64 * 2000;
 
 /// Time without progress after which a thread counts as waiting for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
 
 fn key(prefix: char, writer: usize, at: usize) -> Vec<u8> {
     format!("{prefix}{writer}/{at:03}").into_bytes()
@@ -231,15 +224,5 @@ fn store(seed: u64) {
 
 #[test]
 fn all_options_are_drawn_at_every_open() {
-    if let Some(seed) = number("CLEAVEDB_SEED") {
-        return store(seed);
-    }
-    let Some(seconds) = number("CLEAVEDB_SECONDS") else {
-        return (0..SEEDS).for_each(store);
-    };
-    let (start, mut seed) = (Instant::now(), SEEDS);
-    while start.elapsed() < Duration::from_secs(seconds) {
-        store(seed);
-        seed += 1;
-    }
+    seeds(of(4, 20, 600)).for_each(store);
 }

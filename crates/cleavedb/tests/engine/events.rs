@@ -1,4 +1,4 @@
-//! Events of jobs, as a subscriber of `tracing` sees them. A binary of its own: what `tracing`
+//! Events of jobs, as a subscriber of `tracing` sees them. In a process of its own: what `tracing`
 //! remembers of a place without a subscriber is for the whole process, in which other tests have
 //! none.
 
@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use cleavedb::{Background, Db, Durability, Options, Preset};
+use cleavedb_testkit::child::in_a_child;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Collects what a subscriber writes.
@@ -55,18 +56,23 @@ fn events(preset: Preset) -> String {
 
 #[test]
 fn each_job_is_told_with_its_reason() {
-    for preset in Preset::ALL {
-        let told = events(preset);
-        let of = |job: &str| {
-            told.lines().filter(|line| line.contains(&format!("job=\"{job}\""))).count()
-        };
-        assert_eq!(of("flush"), 3, "{preset}: {told}");
-        assert!(of("compaction") > 0, "{preset}: {told}");
-        let collects = !matches!(preset, Preset::Lsm | Preset::Ohdb);
-        assert_eq!(of("collection") > 0, collects, "{preset}: {told}");
-        assert!(told.contains("opened") && told.contains("closed"), "{preset}: {told}");
-        for line in told.lines().filter(|line| line.contains("job=")) {
-            assert!(["why=", "bytes=", "ms="].iter().all(|field| line.contains(field)), "{line}");
+    in_a_child(|| {
+        for preset in Preset::ALL {
+            let told = events(preset);
+            let of = |job: &str| {
+                told.lines().filter(|line| line.contains(&format!("job=\"{job}\""))).count()
+            };
+            assert_eq!(of("flush"), 3, "{preset}: {told}");
+            assert!(of("compaction") > 0, "{preset}: {told}");
+            let collects = !matches!(preset, Preset::Lsm | Preset::Ohdb);
+            assert_eq!(of("collection") > 0, collects, "{preset}: {told}");
+            assert!(told.contains("opened") && told.contains("closed"), "{preset}: {told}");
+            for line in told.lines().filter(|line| line.contains("job=")) {
+                assert!(
+                    ["why=", "bytes=", "ms="].iter().all(|field| line.contains(field)),
+                    "{line}"
+                );
+            }
         }
-    }
+    });
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cleavedb::{Background, Db, ErrorKind, Options, Preset, open_files};
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::child::in_a_child;
 use cleavedb_testkit::{Churn, Setup};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -15,7 +16,7 @@ const LIMIT: u64 = 64;
 
 fn designs() -> Vec<Setup> {
     let presets = Preset::ALL.map(|preset| Setup::tiny(preset, true));
-    presets.into_iter().chain([Setup::tagged(true)]).collect()
+    in_turn(presets.into_iter().chain([Setup::tagged(true)]).collect())
 }
 
 fn limit_descriptors(limit: u64) {
@@ -43,7 +44,7 @@ fn open(path: &Path, setup: &Setup) -> Db {
 
 #[test]
 fn a_store_of_many_files_lives_with_few_descriptors() {
-    in_a_child("a_store_of_many_files_lives_with_few_descriptors", || {
+    in_a_child(|| {
         limit_descriptors(LIMIT);
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
@@ -68,7 +69,7 @@ fn a_store_of_many_files_lives_with_few_descriptors() {
 
 #[test]
 fn nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound() {
-    in_a_child("nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound", || {
+    in_a_child(|| {
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
             let mut churn = Churn::new(6).over(1 << 20);
@@ -97,7 +98,7 @@ fn nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound() {
 
 #[test]
 fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
-    in_a_child("a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some", || {
+    in_a_child(|| {
         limit_descriptors(LIMIT);
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
@@ -140,10 +141,10 @@ fn stores() -> usize {
 /// With the options that users get.
 #[test]
 fn a_process_has_many_stores() {
-    in_a_child("a_process_has_many_stores", || {
+    in_a_child(|| {
         let stores = stores();
         limit_descriptors(100 + (IDLE_MAX * stores) as u64);
-        for preset in Preset::ALL {
+        for preset in in_turn(Preset::ALL.into()) {
             let dir = tempfile::tempdir().unwrap();
             let options = Options { background: Background::Threads(2), ..Options::preset(preset) };
             let open =

@@ -144,7 +144,11 @@ fn a_locked_database_names_the_process_that_has_it() {
         let db = Db::open(dir.path(), options(Preset::Lsm)).unwrap();
         let own = format!("process {} has the database open", std::process::id());
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["a_locked_database_names_the_process_that_has_it", "--exact", "--nocapture"])
+            .args([
+                "close::a_locked_database_names_the_process_that_has_it",
+                "--exact",
+                "--nocapture",
+            ])
             .env(DIRECTORY, dir.path())
             .output()
             .unwrap();

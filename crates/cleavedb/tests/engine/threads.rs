@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cleavedb::{Background, Db, ErrorKind, Options, Preset, Resources};
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::child::in_a_child;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Uid, set_thread_uid};
@@ -53,8 +54,8 @@ fn wakes_of_a_look() -> u64 {
 /// hundred times: 1,000 stores that did nothing took more than a processor.
 #[test]
 fn a_store_that_nobody_uses_wakes_nobody() {
-    in_a_child("a_store_that_nobody_uses_wakes_nobody", || {
-        for preset in Preset::ALL {
+    in_a_child(|| {
+        for preset in in_turn(Preset::ALL.into()) {
             let dir = tempfile::tempdir().unwrap();
             let db = Db::open(dir.path(), options(preset)).unwrap();
             for round in 0..2u8 {
@@ -85,7 +86,7 @@ fn limit_threads(most: u64) {
 /// The threads that had been started were lost, and started again by the next write.
 #[test]
 fn a_thread_that_cannot_be_started_is_an_error_and_the_others_go_on() {
-    in_a_child("a_thread_that_cannot_be_started_is_an_error_and_the_others_go_on", || {
+    in_a_child(|| {
         let dir = tempfile::tempdir().unwrap();
         if rustix::process::getuid().is_root() {
             chown(dir.path(), Some(USER), None).unwrap();
@@ -129,7 +130,7 @@ fn processor_seconds() -> f64 {
 /// Fifty stores of one process had 250 threads.
 #[test]
 fn stores_that_share_threads_have_one_each_and_a_few_together() {
-    in_a_child("stores_that_share_threads_have_one_each_and_a_few_together", || {
+    in_a_child(|| {
         const STORES: u64 = 50;
         let before = threads();
         let dir = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::child::in_a_child;
 use cleavedb_testkit::setup::tiny;
 use cleavedb_testkit::{Churn, Setup};
@@ -37,7 +38,7 @@ fn forked(body: impl FnOnce()) {
 }
 
 fn designs() -> Vec<Setup> {
-    Preset::ALL.map(|preset| Setup::tiny(preset, true)).into()
+    in_turn(Preset::ALL.map(|preset| Setup::tiny(preset, true)).into())
 }
 
 fn options(setup: &Setup) -> Options {
@@ -74,7 +75,7 @@ fn refused(db: &Db) {
 
 #[test]
 fn a_fork_is_refused_and_changes_nothing() {
-    in_a_child("a_fork_is_refused_and_changes_nothing", || {
+    in_a_child(|| {
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
             let db = Db::open(dir.path(), options(&setup)).unwrap();
@@ -99,7 +100,7 @@ fn a_fork_is_refused_and_changes_nothing() {
 /// or give up the parent's lock.
 #[test]
 fn what_a_fork_drops_stays_the_parents() {
-    in_a_child("what_a_fork_drops_stays_the_parents", || {
+    in_a_child(|| {
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
             let db = Db::open(dir.path(), options(&setup)).unwrap();
@@ -125,7 +126,7 @@ fn what_a_fork_drops_stays_the_parents() {
 
 #[test]
 fn a_fork_may_open_the_database_once_the_parent_has_closed_it() {
-    in_a_child("a_fork_may_open_the_database_once_the_parent_has_closed_it", || {
+    in_a_child(|| {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), tiny(Preset::Lsm)).unwrap();
         db.put(b"key", b"parent").unwrap();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleavedb::{Background, Db, FileClass, Options, Volume};
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::child::in_a_child;
 use cleavedb_testkit::{Churn, Setup};
 
@@ -12,7 +13,7 @@ use cleavedb_testkit::{Churn, Setup};
 const WRITES: usize = 400;
 
 fn designs() -> Vec<Setup> {
-    Setup::designs().into_iter().chain(Setup::partitioned()).collect()
+    in_turn(Setup::every_design().into_iter().chain(Setup::partitioned()).collect())
 }
 
 fn open(path: &Path, options: &Options) -> Db {
@@ -72,7 +73,7 @@ fn a_renamed_store_and_the_one_in_its_place_stay_whole() {
 
 #[test]
 fn a_store_stays_where_it_is_when_the_process_moves() {
-    in_a_child("a_store_stays_where_it_is_when_the_process_moves", || {
+    in_a_child(|| {
         for setup in designs() {
             println!("{setup}");
             let dir = tempfile::tempdir().unwrap();

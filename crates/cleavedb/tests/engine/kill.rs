@@ -16,16 +16,14 @@ use std::time::Duration;
 use cleavedb::{Background, Db, Durability, Options, WriteBatch};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
-
-/// Kills of each design, with one writer and with four.
-const KILLS: [usize; 2] = [10, 20];
+use cleavedb_testkit::budget::{first_seed, in_turn, of};
 
 /// Keys of one thread.
 const KEYS: u64 = 40;
 
 /// Every design, and with level 0 in partitions.
 fn designs() -> Vec<Setup> {
-    Setup::designs().into_iter().chain(Setup::partitioned()).collect()
+    Setup::every_design().into_iter().chain(Setup::partitioned()).collect()
 }
 
 const CHILD: &str = "CLEAVEDB_KILL_CHILD";
@@ -107,7 +105,7 @@ fn child() {
 fn spawn(path: &Path, design: usize, rounds: &[u64]) -> Child {
     let rounds: Vec<String> = rounds.iter().map(u64::to_string).collect();
     Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
+        .args(["kill::child", "--exact", "--nocapture"])
         .env(CHILD, format!("{} {design} {}", path.display(), rounds.join(",")))
         .stdout(Stdio::piped())
         .spawn()
@@ -192,10 +190,16 @@ fn follow_until<T>(secondary: &Db, child: impl FnOnce() -> T) -> T {
     })
 }
 
+/// Kills of each design whose turn it is.
+fn kills_of_designs(threads: usize, count: usize) {
+    let numbers = in_turn((0..designs().len()).collect());
+    numbers.into_iter().for_each(|design| kills(design, threads, count));
+}
+
 fn kills(design: usize, threads: usize, count: usize) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let mut rng = Rng::new(threads as u64);
+    let mut rng = Rng::new(first_seed() + threads as u64);
     let mut rounds = vec![0; threads];
     Db::open(&path, options(design)).unwrap().close().unwrap();
     // It outlives all of them, and is behind whenever it was not asked to catch up.
@@ -208,7 +212,7 @@ fn kills(design: usize, threads: usize, count: usize) {
         // What the dead process has left.
         secondary.catch_up().unwrap();
         compare(&secondary, &mut rounds);
-        if number % 10 == 9 {
+        if number % 5 == 4 {
             // Two kills while it opens, which is while it recovers.
             for _ in 0..2 {
                 let child = spawn(&path, design, &rounds);
@@ -233,10 +237,10 @@ fn kills(design: usize, threads: usize, count: usize) {
 
 #[test]
 fn one_writer_loses_nothing() {
-    (0..designs().len()).for_each(|design| kills(design, 1, KILLS[0]));
+    kills_of_designs(1, of(5, 10, 50));
 }
 
 #[test]
 fn four_writers_lose_nothing() {
-    (0..designs().len()).for_each(|design| kills(design, 4, KILLS[1]));
+    kills_of_designs(4, of(5, 20, 100));
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p cleavedb --example replica`
 
-use cleavedb::{ChangeBatch, ChangeKind, Db, Keyspace, Options, Snapshot, WriteBatch};
+use cleavedb::{ChangeBatch, ChangeKind, Db, Keyspace, Options, PutOptions, Snapshot, WriteBatch};
 
 /// Where the replica keeps the sequence number from which on it goes on: in the same batch as the
 /// changes before, so that a crash repeats and leaves out none.
@@ -63,7 +63,7 @@ fn copy_keyspace(from: Snapshot, to: &Keyspace) -> cleavedb::Result<()> {
     while cursor.next()? {
         let (item, expires) = (cursor.item()?, cursor.expiry());
         if let Some(item) = item {
-            to.put_until(item.key, item.value, expires)?;
+            to.put_with(item.key, item.value, PutOptions::new().until(expires))?;
         }
     }
     Ok(())
@@ -97,7 +97,11 @@ fn apply(source: &Db, replica: &Db, batch: ChangeBatch) -> cleavedb::Result<()> 
         };
         if let Some(blob) = keyspace.get_reader(&key)? {
             let expires = blob.expires();
-            replica.keyspace(keyspace.name())?.put_reader_until(&key, blob, expires)?;
+            replica.keyspace(keyspace.name())?.put_reader_with(
+                &key,
+                blob,
+                PutOptions::new().until(expires),
+            )?;
         }
     }
     replica.add_changes(&ChangeBatch { changes, ..batch }, &mut writes)?;

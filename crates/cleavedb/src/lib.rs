@@ -21,7 +21,7 @@
 //! - Options with defaults and units: [`Options`]; what a write survives: [`Durability`].
 //! - Reads and writes: [`Keyspace`], to which a [`Db`] derefs; several as one: [`WriteBatch`],
 //!   [`Db::transact`]; one moment: [`Keyspace::snapshot`]; any position: [`Cursor`].
-//! - Spaces of keys: [`Db::keyspace`]; times to live: [`Keyspace::put_with_ttl`]; counters:
+//! - Spaces of keys: [`Db::keyspace`]; times to live: [`PutOptions::ttl`]; counters:
 //!   [`Keyspace::merge`]; long values: [`Keyspace::put_reader`]; keys of parts: [`encode`].
 //! - Copies: [`Db::backup`], [`Db::checkpoint`], [`Db::changes`], [`Db::open_secondary`];
 //!   checks and figures: [`Db::verify`], [`Db::metrics`]; what failed: [`ErrorKind`].
@@ -98,6 +98,7 @@ pub use settings::filter::{Filter, FilterDecision, FilteredValue};
 pub use settings::group_options::GroupOptions;
 pub use settings::merge::{MergeOperator, MergeOperators, Operand};
 pub use settings::options::{Background, Durability, Options, Preset};
+pub use settings::put_options::PutOptions;
 pub use settings::resources::Resources;
 pub use settings::time::{ManualTime, TimeSource};
 pub use settings::tuning::Tuning;

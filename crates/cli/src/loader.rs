@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::SystemTime;
 
-use cleavedb::{Durability, Keyspace, WriteBatch};
+use cleavedb::{Durability, Keyspace, PutOptions, WriteBatch};
 
 use crate::failure::Result;
 
@@ -72,7 +72,7 @@ impl Loader {
         expires: Option<SystemTime>,
     ) -> cleavedb::Result<()> {
         self.write()?;
-        self.keyspace.put_reader_until(key, value, expires)?;
+        self.keyspace.put_reader_with(key, value, PutOptions::new().until(expires))?;
         self.items += 1;
         self.stored += 1;
         self.bytes += (key.len() + value.len()) as u64;

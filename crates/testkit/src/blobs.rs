@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use cleavedb::{Durability, Error, Keyspace};
+use cleavedb::{Durability, Error, Keyspace, PutOptions};
 
 use crate::op::Write;
 
@@ -51,12 +51,10 @@ pub fn put(
 ) -> Option<Result<(), Error>> {
     let value = write.value.as_deref().filter(|value| is_blob(keyspace, value))?;
     let (key, reader) = (&write.key[..], Halting::new(value));
-    let stored = match write.ttl {
-        None => keyspace.put_reader_with(key, reader, durability),
-        Some(ttl) if durability == keyspace.database().options().durability => {
-            keyspace.put_reader_with_ttl(key, reader, Duration::from_millis(ttl))
-        }
-        Some(_) => return None,
-    };
+    let mut options = PutOptions::from(durability);
+    if let Some(ttl) = write.ttl {
+        options = options.ttl(Duration::from_millis(ttl));
+    }
+    let stored = keyspace.put_reader_with(key, reader, options);
     Some(stored.map(|len| assert_eq!(len, value.len() as u64)))
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Compression, Db, FileClass, Options, Preset};
+use cleavedb::{Compression, Db, FileClass, Options, Preset, PutOptions};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
@@ -321,10 +321,12 @@ pub fn what_has_expired_is_not_stepped_over(seed: u64) -> Checked<()> {
     for (flushed, staying) in [(false, 10), (true, 10), (true, 6000)] {
         let db = opened(&Sim::new(), &options)?;
         for i in 0..3000 {
-            db.put_with_ttl(key(i), b"session", Duration::from_secs(60)).map_err(failed)?;
+            db.put_with(key(i), b"session", PutOptions::new().ttl(Duration::from_secs(60)))
+                .map_err(failed)?;
         }
         // One that expires much later must not hide that the others have.
-        db.put_with_ttl(key(3000), b"token", Duration::from_secs(1 << 30)).map_err(failed)?;
+        db.put_with(key(3000), b"token", PutOptions::new().ttl(Duration::from_secs(1 << 30)))
+            .map_err(failed)?;
         for i in 3001..3001 + staying {
             db.put(key(i), b"session").map_err(failed)?;
         }

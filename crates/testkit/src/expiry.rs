@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Db, Durability};
+use cleavedb::{Db, Durability, PutOptions};
 use cleavedb_storage_sim::Sim;
 
 use crate::generator::value;
@@ -50,7 +50,7 @@ fn bytes_left(setup: &Setup, deletes: bool) -> Checked<u64> {
     for at in 0..KEYS {
         let (key, value) = (key(at), value(at.into(), 1500));
         if at % 2 == 0 && !deletes {
-            db.put_with_ttl(&key, &value, TTL).map_err(failed)?;
+            db.put_with(&key, &value, PutOptions::new().ttl(TTL)).map_err(failed)?;
         } else {
             db.put_with(&key, &value, Durability::Os).map_err(failed)?;
         }

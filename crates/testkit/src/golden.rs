@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
     Db, Durability, Keyspace, KeyspaceOptions, ManualTime, Operand, Options, Prefix, Preset,
-    Salvage, ValueCompression, WriteBatch,
+    PutOptions, Salvage, ValueCompression, WriteBatch,
 };
 use cleavedb_base::checksum::hash64;
 
@@ -134,11 +134,19 @@ fn write_round(db: &Db, keyspace: &Keyspace, round: u32) -> cleavedb::Result<()>
     let later = UNIX_EPOCH + Duration::from_secs(WRITTEN + 1_000_000_000);
     for number in (0..KEYS).filter(|number| number % (round + 1) == 0) {
         match (number + round) % 9 {
-            0 => keyspace.put_until(key(number), value(number, round), Some(later))?,
+            0 => keyspace.put_with(
+                key(number),
+                value(number, round),
+                PutOptions::new().until(Some(later)),
+            )?,
             1 => keyspace.delete_with(key(number), Durability::Os)?,
             // Nothing is merged with it, since that would depend on the clock of the reader.
             2 if number % 7 != 0 => {
-                keyspace.put_with_ttl(key(number), "gone soon", Duration::from_secs(1))?;
+                keyspace.put_with(
+                    key(number),
+                    "gone soon",
+                    PutOptions::new().ttl(Duration::from_secs(1)),
+                )?;
             }
             _ => keyspace.put_with(key(number), value(number, round), Durability::Os)?,
         }
@@ -222,7 +230,11 @@ fn add_blobs(db: &Db) -> cleavedb::Result<()> {
     put("blob5", 12, 1)?;
     db.put("blob2", "short again")?;
     let later = Duration::from_secs(1_000_000_000);
-    db.put_reader_with_ttl("blob6", &blob(13, 20_000).collect::<Vec<u8>>()[..], later)?;
+    db.put_reader_with(
+        "blob6",
+        &blob(13, 20_000).collect::<Vec<u8>>()[..],
+        PutOptions::new().ttl(later),
+    )?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cleavedb::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
+use cleavedb::{Db, Durability, ErrorKind, Keyspace, PutOptions, WriteBatch};
 use cleavedb_storage::Name;
 use cleavedb_storage_sim::sim::{Image, Rng};
 
@@ -96,7 +96,7 @@ impl Needles {
         let key = self.key(keyspace.name(), number);
         let expires = self.rng.chance(15);
         match expires {
-            true => keyspace.put_with_ttl(key, &value, TTL).unwrap(),
+            true => keyspace.put_with(key, &value, PutOptions::new().ttl(TTL)).unwrap(),
             false => keyspace.put_with(key, &value, Durability::Os).unwrap(),
         }
         let before = self.of(keyspace).insert(number, Item { value, needle, expires });

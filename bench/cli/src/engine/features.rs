@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cleavedb::{Bytes, Compression, Operand, ValueCompression, WriteBatch};
+use cleavedb::{Bytes, Compression, Operand, PutOptions, ValueCompression, WriteBatch};
 use cleavedb_bench::capabilities::{
     Batches, Body, BulkLoad, BulkLoads, Capabilities, Codec, ConditionalWrites, Cursor, Cursors,
     Expiry, Keyspace, Keyspaces, Merges, Needs, RangeDeletes, Transaction, Transactions,
@@ -111,7 +111,7 @@ impl Merges for Cleave {
 
 impl Expiry for Cleave {
     fn put_for(&self, key: &[u8], value: &[u8], lifetime: Duration) -> Result<()> {
-        self.done("put", self.db.put_with_ttl(key, value, lifetime))
+        self.done("put", self.db.put_with(key, value, PutOptions::new().ttl(lifetime)))
     }
 }
 

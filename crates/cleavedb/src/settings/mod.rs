@@ -9,4 +9,5 @@ pub(crate) mod crew;
 pub(crate) mod resources;
 pub(crate) mod tuning;
 pub(crate) mod options;
+pub(crate) mod put_options;
 pub mod encode;

@@ -48,12 +48,12 @@ impl TimeSource for SystemClock {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use cleavedb::{Db, ManualTime, Options};
+/// use cleavedb::{Db, ManualTime, Options, PutOptions};
 ///
 /// let time = Arc::new(ManualTime::default());
 /// let options = Options { time: time.clone(), ..Options::default() };
 /// let db = Db::open(dir.path().join("db"), options)?;
-/// db.put_with_ttl("session", "Ada", Duration::from_secs(60))?;
+/// db.put_with("session", "Ada", PutOptions::new().ttl(Duration::from_secs(60)))?;
 /// time.advance(Duration::from_secs(59));
 /// assert!(db.contains_key("session")?);
 /// time.advance(Duration::from_secs(1));

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cleavedb::{
-    Background, Db, Durability, ErrorKind, KeyspaceOptions, Operand, Salvage, ValueCompression,
+    Background, Db, Durability, ErrorKind, KeyspaceOptions, Operand, PutOptions, Salvage,
+    ValueCompression,
 };
 use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::budget::in_turn;
@@ -42,7 +43,9 @@ fn what_was_put_is_read_under_every_design() {
             let key = format!("key{:03}", n * 7 % 211).into_bytes();
             let mut value = json(n).repeat(1 + (n % 5) as usize);
             match n % 4 {
-                0 => db.put_with_ttl(&key, &value, Duration::from_secs(1_000_000)).unwrap(),
+                0 => db
+                    .put_with(&key, &value, PutOptions::new().ttl(Duration::from_secs(1_000_000)))
+                    .unwrap(),
                 1 => {
                     db.put_with(&key, &value, Durability::Os).unwrap();
                     db.merge(&key, &Operand::append("more")).unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Db, Options, Preset};
+use cleavedb::{Db, Options, Preset, PutOptions};
 use cleavedb_storage::{Access, Mode, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -71,7 +71,9 @@ fn fill(db: &Db, end: &str) {
         match (is_living(at), end) {
             (true, _) => target.put(key, value).unwrap(),
             (false, "a filled store") => {}
-            (false, "expiry") => target.put_with_ttl(key, value, Duration::from_secs(30)).unwrap(),
+            (false, "expiry") => {
+                target.put_with(key, value, PutOptions::new().ttl(Duration::from_secs(30))).unwrap()
+            }
             (false, _) => target.put(key, value).unwrap(),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
-    Background, Db, Durability, ErrorKind, KeyspaceOptions, ManualTime, Options, TimeSource,
-    WriteBatch,
+    Background, Db, Durability, ErrorKind, KeyspaceOptions, ManualTime, Options, PutOptions,
+    TimeSource, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::{Setup, expiry, session};
@@ -28,7 +28,7 @@ fn a_value_is_there_until_its_time_for_every_read() {
     for setup in Setup::designs() {
         for value in [vec![7; 20], vec![7; 2000]] {
             let db = open(&setup);
-            db.put_with_ttl("a", &value, 2 * SECOND).unwrap();
+            db.put_with("a", &value, PutOptions::new().ttl(2 * SECOND)).unwrap();
             db.put("b", &value).unwrap();
             for flushed in [false, true] {
                 if flushed {
@@ -81,7 +81,7 @@ fn older_versions_stay_hidden() {
         for len in [20, 3000] {
             db.put("key", vec![1; len]).unwrap();
             db.flush().and_then(|()| db.compact()).unwrap();
-            db.put_with_ttl("key", vec![2; len], SECOND).unwrap();
+            db.put_with("key", vec![2; len], PutOptions::new().ttl(SECOND)).unwrap();
             db.flush().unwrap();
             setup.clock.advance(SECOND);
             for _ in 0..3 {
@@ -97,26 +97,42 @@ fn older_versions_stay_hidden() {
 fn a_put_decides_anew_when_its_value_expires() {
     for setup in Setup::designs() {
         let db = open(&setup);
-        db.put_with_ttl("a", "first", SECOND).unwrap();
+        db.put_with("a", "first", PutOptions::new().ttl(SECOND)).unwrap();
         db.put("a", "second").unwrap();
-        db.put_with_ttl("b", "x", SECOND).unwrap();
+        db.put_with("b", "x", PutOptions::new().ttl(SECOND)).unwrap();
         assert!(db.set_expiry("b", None).unwrap() && !db.set_expiry("c", None).unwrap());
-        db.put_with_ttl("d", "x", SECOND).unwrap();
+        db.put_with("d", "x", PutOptions::new().ttl(SECOND)).unwrap();
         assert!(db.set_ttl("d", 3 * SECOND).unwrap());
-        db.put_with_ttl("gone", "x", Duration::ZERO).unwrap();
+        db.put_with("gone", "x", PutOptions::new().ttl(Duration::ZERO)).unwrap();
         let past = Some(setup.clock.now() - SECOND);
-        db.put_until("past", "x", past).unwrap();
-        db.put_until("never", "x", Some(UNIX_EPOCH + Duration::from_secs(1 << 40))).unwrap();
+        db.put_with("past", "x", PutOptions::new().until(past)).unwrap();
+        db.put_with(
+            "never",
+            "x",
+            PutOptions::new().until(Some(UNIX_EPOCH + Duration::from_secs(1 << 40))),
+        )
+        .unwrap();
         setup.clock.advance(2 * SECOND);
         let keys: Vec<_> = db.range(..).keys_only().map(|item| item.unwrap().key).collect();
         assert_eq!(keys, ["a", "b", "d", "never"], "{setup}");
         assert!(!db.set_ttl("gone", SECOND).unwrap(), "it does not come back");
         // An expired key counts as absent.
-        db.put_with_ttl("lock", "one", SECOND).unwrap();
+        db.put_with("lock", "one", PutOptions::new().ttl(SECOND)).unwrap();
         assert!(!db.put_if_absent("lock", "two").unwrap());
         setup.clock.advance(SECOND);
         assert!(db.put_if_absent("lock", "two").unwrap());
         assert_eq!(db.get("lock").unwrap().unwrap(), "two");
+        // Conditional writes give their value a time to live, too.
+        let second = PutOptions::new().ttl(SECOND).durability(Durability::Sync);
+        assert!(db.put_if_absent_with("first", "x", second).unwrap());
+        assert!(db.compare_and_swap_with("lock", Some("two"), Some("x"), second).unwrap());
+        db.update_with("old", |_| Some("x"), second).unwrap();
+        for key in ["first", "lock", "old"] {
+            let (value, expiry) = db.get_with_expiry(key).unwrap().unwrap();
+            assert_eq!((&value[..], expiry.is_some()), (&b"x"[..], true), "{setup}: {key}");
+        }
+        setup.clock.advance(SECOND);
+        assert!(["first", "lock", "old"].iter().all(|key| db.get(key).unwrap().is_none()));
     }
 }
 
@@ -156,7 +172,7 @@ fn keyspaces_have_a_time_to_live() {
 fn transactions_put_values_that_expire() {
     for setup in Setup::designs() {
         let db = open(&setup);
-        db.put_with_ttl("old", "there", SECOND).unwrap();
+        db.put_with("old", "there", PutOptions::new().ttl(SECOND)).unwrap();
         let mut transaction = db.transaction().unwrap();
         transaction.put_with_ttl("a", "soon gone", SECOND).unwrap();
         transaction.put_with_ttl("b", "gone", Duration::ZERO).unwrap();
@@ -225,7 +241,8 @@ fn sessions_that_have_expired_are_not_stepped_over_at_rest() {
     };
     let db = Db::open_in(Arc::new(sim), options, 7).unwrap();
     for n in 0..300_000 {
-        db.put_with_ttl(format!("session:{n:012}"), [b'{'; 300], 3600 * SECOND).unwrap();
+        db.put_with(format!("session:{n:012}"), [b'{'; 300], PutOptions::new().ttl(3600 * SECOND))
+            .unwrap();
     }
     for n in 0..1000 {
         db.put(format!("session:z{n:05}"), [b'{'; 300]).unwrap();
@@ -266,7 +283,7 @@ fn a_clock_that_jumps_ahead_for_a_moment_takes_nothing() {
         };
         for (key, value) in &values {
             db.put(key, "older").unwrap();
-            db.put_with_ttl(key, value, year).unwrap();
+            db.put_with(key, value, PutOptions::new().ttl(year)).unwrap();
         }
         setup.clock.set(begin + 30 * year);
         for flushed in [false, true] {
@@ -279,7 +296,7 @@ fn a_clock_that_jumps_ahead_for_a_moment_takes_nothing() {
         setup.clock.set(begin + SECOND);
         are_there(&db);
         assert_eq!(db.metrics().clock_jumps, 2, "{setup}: there and back");
-        db.put_with_ttl("lock", "holder", 30 * SECOND).unwrap();
+        db.put_with("lock", "holder", PutOptions::new().ttl(30 * SECOND)).unwrap();
         let expiry = db.get_with_expiry("lock").unwrap().unwrap().1;
         assert_eq!(expiry, Some(begin + 31 * SECOND), "{setup}");
         setup.clock.advance(30 * SECOND);
@@ -308,9 +325,9 @@ fn a_clock_that_steps_back_by_an_hour_ends_locks_in_time() {
         let (sim, right) = (Arc::new(Sim::new()), setup.clock.now());
         setup.clock.set(right + 3600 * SECOND);
         let db = session::open(sim.clone(), &setup).unwrap();
-        db.put_with_ttl("first", "v", SECOND).unwrap();
+        db.put_with("first", "v", PutOptions::new().ttl(SECOND)).unwrap();
         setup.clock.set(right);
-        db.put_with_ttl("lock", "holder", 30 * SECOND).unwrap();
+        db.put_with("lock", "holder", PutOptions::new().ttl(30 * SECOND)).unwrap();
         assert_eq!(db.get_with_expiry("lock").unwrap().unwrap().1, Some(right + 30 * SECOND));
         setup.clock.advance(29 * SECOND);
         assert!(db.contains_key("lock").unwrap(), "{setup}");
@@ -327,7 +344,7 @@ fn a_clock_that_steps_back_by_an_hour_ends_locks_in_time() {
 fn a_clock_that_jumps_ahead_for_good_is_believed() {
     for setup in Setup::designs() {
         let db = open(&setup);
-        db.put_with_ttl("key", "value", 60 * SECOND).unwrap();
+        db.put_with("key", "value", PutOptions::new().ttl(60 * SECOND)).unwrap();
         db.flush().unwrap();
         let entries = || db.metrics().levels.iter().map(|level| level.entries).sum::<u64>();
         setup.clock.set(setup.clock.now() + 3600 * SECOND);
@@ -344,7 +361,7 @@ fn a_clock_that_jumps_ahead_for_good_is_believed() {
 fn snapshots_outlive_a_clock_that_jumps_back() {
     for setup in Setup::designs() {
         let db = open(&setup);
-        db.put_with_ttl("key", vec![7; 2000], 60 * SECOND).unwrap();
+        db.put_with("key", vec![7; 2000], PutOptions::new().ttl(60 * SECOND)).unwrap();
         let right = setup.clock.now();
         setup.clock.set(right + 3600 * SECOND);
         let late = db.snapshot();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cleavedb::{
     Background, Db, Durability, ErrorKind, KeyspaceOptions, MergeOperator, MergeOperators, Operand,
-    Options, TimeSource, WriteBatch,
+    Options, PutOptions, TimeSource, WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::{Setup, merges, session};
@@ -187,7 +187,7 @@ fn a_value_that_expires_keeps_its_expiry_when_it_is_merged() {
             // Merges beside the values that expire, of one that stays.
             db.merge("stays", &Operand::add(1)).unwrap();
             for keyspace in [&*db, &sessions] {
-                keyspace.put_with_ttl(&key, &value, minute).unwrap();
+                keyspace.put_with(&key, &value, PutOptions::new().ttl(minute)).unwrap();
             }
             let ends = Some(setup.clock.now() + minute);
             for (number, job) in jobs.iter().enumerate() {
@@ -232,7 +232,7 @@ fn a_counter_of_a_minute_is_gone_after_a_hundred_merges() {
     for setup in Setup::designs() {
         let db = open(&setup);
         let ends = setup.clock.now() + Duration::from_secs(60);
-        db.put_with_ttl("hits:ann", "1", Duration::from_secs(60)).unwrap();
+        db.put_with("hits:ann", "1", PutOptions::new().ttl(Duration::from_secs(60))).unwrap();
         (0..100).for_each(|_| db.merge("hits:ann", &Operand::add(1)).unwrap());
         let found = db.get_with_expiry("hits:ann").unwrap().unwrap();
         assert_eq!(found, ("101".into(), Some(ends)), "{setup}");
@@ -343,7 +343,7 @@ fn merges_of_many_threads_into_a_value_that_expires_never_conflict() {
         let merge_operators = MergeOperators::default().with(Overtaken(made.clone()));
         let options = Options { merge_operators, ..setup.options.clone() };
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
-        db.put_with_ttl("hits", "", Duration::from_secs(60)).unwrap();
+        db.put_with("hits", "", PutOptions::new().ttl(Duration::from_secs(60))).unwrap();
         let merge = || db.merge("hits", &Operand::new("overtaken", "")).unwrap();
         let (mut merged, ended) = (0, AtomicUsize::new(0));
         std::thread::scope(|scope| {

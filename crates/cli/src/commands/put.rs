@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use cleavedb::{Keyspace, Options, VALUE_LEN_MAX};
+use cleavedb::{Keyspace, Options, PutOptions, VALUE_LEN_MAX};
 use serde::Serialize;
 
 use crate::args::Within;
@@ -70,10 +70,8 @@ pub(super) fn run(
     }
     let db = store::open_or_create(global, console)?;
     let put = store::keyspace(&db, within).and_then(|keyspace| {
-        let stored = match ttl {
-            None => keyspace.put_reader(&key, input),
-            Some(ttl) => keyspace.put_reader_with_ttl(&key, input, ttl),
-        };
+        let usual = PutOptions::new();
+        let stored = keyspace.put_reader_with(&key, input, ttl.map_or(usual, |ttl| usual.ttl(ttl)));
         stored.map_err(Failure::from).map_err(interrupt::explain)
     });
     let bytes = store::closed(db, put)?;
@@ -103,7 +101,7 @@ pub(super) fn store(
     ttl: Option<Duration>,
 ) -> Result<()> {
     let Some(ttl) = ttl else { return Ok(keyspace.put(key, value)?) };
-    Ok(keyspace.put_with_ttl(key, value, ttl)?)
+    Ok(keyspace.put_with(key, value, PutOptions::new().ttl(ttl))?)
 }
 
 /// Reports in JSON what was stored; prints nothing in text form.

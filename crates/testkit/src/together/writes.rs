@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cleavedb::{Keyspace, WriteBatch};
+use cleavedb::{Keyspace, PutOptions, WriteBatch};
 
 use super::content::failed;
 use super::{Together, named};
@@ -77,7 +77,7 @@ impl Together {
             None => {
                 let value = write.value.as_deref().unwrap_or_default();
                 let ttl = Duration::from_millis(write.ttl.unwrap_or_default());
-                keyspace.put_with_ttl(&write.key, value, ttl).map_err(failed)?;
+                keyspace.put_with(&write.key, value, PutOptions::new().ttl(ttl)).map_err(failed)?;
             }
         }
         self.applied(&named(keyspace.name(), vec![write]))

@@ -153,7 +153,7 @@ impl Keyspace {
         engine.check_open()?;
         if self.entry().id == KeyspaceId::DEFAULT {
             let what = "the default keyspace has no time to live; use one with a name, or \
-                        put_with_ttl";
+                        give each put its own";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         self.store_options(engine, |options| options.ttl = ttl)

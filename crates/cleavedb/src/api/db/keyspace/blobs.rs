@@ -1,7 +1,6 @@
 //! Values that are written from a reader, and read in parts.
 
 use std::io::Read;
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cleavedb_base::{Error, Result};
@@ -10,8 +9,7 @@ use super::Keyspace;
 use crate::operations::batch::Op;
 use crate::reads::read;
 use crate::reads::value_reader::ValueReader;
-use crate::settings::options::Durability;
-use crate::settings::time::Lifetime;
+use crate::settings::put_options::PutOptions;
 use crate::writes::blobs::{self, BlobTarget};
 
 /// Large values: written and read in bounded memory.
@@ -46,50 +44,28 @@ impl Keyspace {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn put_reader(&self, key: impl AsRef<[u8]>, reader: impl Read) -> Result<u64> {
-        self.put_reader_with(key, reader, self.inner.engine.options.durability)
+        self.put_reader_with(key, reader, PutOptions::new())
     }
 
-    /// As [`Keyspace::put_reader`], with another durability. A blob itself is synced with each.
+    /// As [`Keyspace::put_reader`], with a durability or other [`PutOptions`]. A blob itself is
+    /// synced with each durability; its time to live begins with its commit.
     pub fn put_reader_with(
         &self,
         key: impl AsRef<[u8]>,
         mut reader: impl Read,
-        durability: Durability,
+        options: impl Into<PutOptions>,
     ) -> Result<u64> {
-        self.put_from(key.as_ref(), &mut reader, Lifetime::OfKeyspace, durability)
-    }
-
-    /// As [`Keyspace::put_reader`], with a value that lives for `ttl` from its commit on.
-    pub fn put_reader_with_ttl(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut reader: impl Read,
-        ttl: Duration,
-    ) -> Result<u64> {
-        let durability = self.inner.engine.options.durability;
-        self.put_from(key.as_ref(), &mut reader, Lifetime::For(ttl), durability)
-    }
-
-    /// As [`Keyspace::put_reader`], with a value that expires at `time`; without a time it stays
-    /// for good, whatever the keyspace says.
-    pub fn put_reader_until(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut reader: impl Read,
-        time: Option<SystemTime>,
-    ) -> Result<u64> {
-        let durability = self.inner.engine.options.durability;
-        self.put_from(key.as_ref(), &mut reader, Lifetime::until(time), durability)
+        self.put_from(key.as_ref(), &mut reader, options.into())
     }
 
     fn put_from(
         &self,
         key: &[u8],
         reader: &mut dyn Read,
-        lifetime: Lifetime,
-        durability: Durability,
+        PutOptions { durability, lifetime }: PutOptions,
     ) -> Result<u64> {
         Op::delete(key).check()?;
+        let durability = durability.unwrap_or(self.inner.engine.options.durability);
         self.open_engine()?;
         let engine = self.inner.writable()?;
         // Before the reader is asked for anything.

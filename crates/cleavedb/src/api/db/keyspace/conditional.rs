@@ -4,8 +4,10 @@ use bytes::Bytes;
 use cleavedb_base::Result;
 
 use super::Keyspace;
-use crate::api::transaction::KeyspaceTransaction;
+use crate::api::transaction::{KeyspaceTransaction, Transaction};
 use crate::reads::item::Item;
+use crate::settings::options::Durability;
+use crate::settings::put_options::PutOptions;
 
 /// Writes that depend on what is there. Each is atomic: of several threads that call it at once,
 /// each sees what those before it have left.
@@ -20,7 +22,17 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        self.compare_and_swap(key, None::<&[u8]>, Some(value))
+        self.put_if_absent_with(key, value, PutOptions::new())
+    }
+
+    /// As [`Keyspace::put_if_absent`], with a durability or other [`PutOptions`].
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<PutOptions>,
+    ) -> Result<bool> {
+        self.compare_and_swap_with(key, None::<&[u8]>, Some(value), options)
     }
 
     /// Gives `key` the value `new`, or removes it if that is `None`, if its value is `expected`:
@@ -40,14 +52,25 @@ impl Keyspace {
         expected: Option<impl AsRef<[u8]>>,
         new: Option<impl AsRef<[u8]>>,
     ) -> Result<bool> {
-        let key = key.as_ref();
+        self.compare_and_swap_with(key, expected, new, PutOptions::new())
+    }
+
+    /// As [`Keyspace::compare_and_swap`], with a durability or other [`PutOptions`].
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<impl AsRef<[u8]>>,
+        new: Option<impl AsRef<[u8]>>,
+        options: impl Into<PutOptions>,
+    ) -> Result<bool> {
+        let (key, PutOptions { durability, lifetime }) = (key.as_ref(), options.into());
         let expected = expected.as_ref().map(AsRef::as_ref);
-        self.transact_here(|transaction| {
+        self.transact_here_with(durability, |transaction| {
             if transaction.get(key)?.as_deref() != expected {
                 return Ok(false);
             }
             match &new {
-                Some(value) => transaction.put(key, value)?,
+                Some(value) => transaction.put_living(key, value.as_ref(), lifetime)?,
                 None => transaction.delete(key)?,
             }
             Ok(true)
@@ -86,14 +109,24 @@ impl Keyspace {
     pub fn update<V: Into<Bytes>>(
         &self,
         key: impl AsRef<[u8]>,
-        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<Bytes>> {
-        let key = key.as_ref();
-        self.transact_here(|transaction| {
+        self.update_with(key, change, PutOptions::new())
+    }
+
+    /// As [`Keyspace::update`], with a durability or other [`PutOptions`].
+    pub fn update_with<V: Into<Bytes>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        options: impl Into<PutOptions>,
+    ) -> Result<Option<Bytes>> {
+        let (key, PutOptions { durability, lifetime }) = (key.as_ref(), options.into());
+        self.transact_here_with(durability, |transaction| {
             let old = transaction.get(key)?;
             let new = change(old.as_deref()).map(Into::into);
             match &new {
-                Some(value) => transaction.put(key, value)?,
+                Some(value) => transaction.put_living(key, value, lifetime)?,
                 None if old.is_some() => transaction.delete(key)?,
                 None => {}
             }
@@ -114,8 +147,18 @@ impl Keyspace {
     /// As [`crate::Db::transact`], on this keyspace alone.
     pub(super) fn transact_here<T>(
         &self,
+        body: impl FnMut(&mut KeyspaceTransaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.transact_here_with(None, body)
+    }
+
+    fn transact_here_with<T>(
+        &self,
+        durability: Option<Durability>,
         mut body: impl FnMut(&mut KeyspaceTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.database().transact(|transaction| body(&mut transaction.keyspace(self)))
+        let durability = durability.unwrap_or(self.inner.engine.options.durability);
+        let body = |transaction: &mut Transaction| body(&mut transaction.keyspace(self));
+        self.database().transact_with(durability, body)
     }
 }

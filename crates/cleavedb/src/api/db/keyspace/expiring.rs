@@ -1,15 +1,15 @@
-//! Values that expire: puts with a time to live, and the expiry of what is there.
+//! Values that expire: the expiry of what is there.
 
 use std::time::{Duration, SystemTime};
 
 use cleavedb_base::Result;
 
 use super::Keyspace;
-use crate::operations::batch::Op;
 use crate::reads::value_reader::FoundValue;
 use crate::settings::time::Lifetime;
 
-/// Values with a time to live.
+/// Values with a time to live: of their own ([`crate::PutOptions::ttl`]), or that of their keyspace
+/// ([`crate::KeyspaceOptions::ttl`]).
 ///
 /// A value that has expired is not there any more, for no read, cursor, conditional write or
 /// transaction that begins from then on. What was there when a snapshot, a cursor or a transaction
@@ -22,41 +22,6 @@ use crate::settings::time::Lifetime;
 /// collected when dead values exceed [`crate::Options::space_amplification`]. A snapshot that began
 /// before a value expired keeps it.
 impl Keyspace {
-    /// Stores `value` under `key` until `ttl` has passed, with the database's default durability.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// use std::time::Duration;
-    ///
-    /// db.put_with_ttl("session/7", "Ada", Duration::from_secs(3600))?;
-    /// let (user, expiry) = db.get_with_expiry("session/7")?.unwrap();
-    /// assert!(user == "Ada" && expiry.is_some());
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn put_with_ttl(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<()> {
-        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
-        self.write_one(op, self.inner.engine.options.durability)
-    }
-
-    /// Stores `value` under `key` until `time`; without a time for good, whatever the keyspace says
-    /// ([`crate::KeyspaceOptions::ttl`]). With another durability:
-    /// [`crate::WriteBatch::put_until`].
-    pub fn put_until(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        time: Option<SystemTime>,
-    ) -> Result<()> {
-        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
-        self.write_one(op, self.inner.engine.options.durability)
-    }
-
     /// Gives the value of `key` another time to live, from now on. Returns whether the key is
     /// there. The value is written anew, but a blob stays where it is.
     pub fn set_ttl(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
@@ -71,7 +36,9 @@ impl Keyspace {
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
     /// use std::time::Duration;
     ///
-    /// db.put_with_ttl("draft", "text", Duration::from_secs(60))?;
+    /// use cleavedb::PutOptions;
+    ///
+    /// db.put_with("draft", "text", PutOptions::new().ttl(Duration::from_secs(60)))?;
     /// assert!(db.set_expiry("draft", None)?);
     /// assert_eq!(db.get_with_expiry("draft")?.unwrap().1, None);
     /// assert!(!db.set_expiry("missing", None)?);

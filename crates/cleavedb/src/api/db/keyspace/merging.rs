@@ -25,7 +25,7 @@ impl Keyspace {
     /// there begins with no value.
     ///
     /// An operand, with the name of its operator, has at most 64 KiB, and stays in the index until
-    /// it meets the value. A value that expires ([`Keyspace::put_with_ttl`]) keeps its expiry and
+    /// it meets the value. A value that expires ([`crate::PutOptions::ttl`]) keeps its expiry and
     /// goes with all that has changed it; a merge after that begins anew, with a value that lives
     /// as its keyspace says ([`crate::KeyspaceOptions::ttl`]). A merge reads, as
     /// [`Keyspace::update`] does, if its key is hot (`hoakv`) or may have a value that expires. It

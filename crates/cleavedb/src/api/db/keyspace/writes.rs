@@ -8,22 +8,26 @@ use crate::operations::bounds::{Bounds, KeyRange};
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::settings::options::Durability;
+use crate::settings::put_options::PutOptions;
 use crate::writes::{dictionaries, write};
 
 impl Keyspace {
     /// Stores `value` under `key`, with the database's default durability.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, self.inner.engine.options.durability)
+        let op = Op::put(key.as_ref(), value.as_ref());
+        self.write_one(op, self.inner.engine.options.durability)
     }
 
-    /// Stores `value` under `key`.
+    /// Stores `value` under `key`, with a durability or other [`PutOptions`].
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
-        durability: Durability,
+        options: impl Into<PutOptions>,
     ) -> Result<()> {
-        self.write_one(Op::put(key.as_ref(), value.as_ref()), durability)
+        let PutOptions { durability, lifetime } = options.into();
+        let op = Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) };
+        self.write_one(op, durability.unwrap_or(self.inner.engine.options.durability))
     }
 
     /// Removes `key`, if it exists, with the database's default durability.

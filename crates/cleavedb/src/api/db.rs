@@ -39,6 +39,7 @@ use crate::background::jobs::removal;
 use crate::background::space::reserve;
 use crate::background::threads::Threads;
 use crate::background::{maintenance, memtables, pressure, scheduler};
+use crate::control::debug::debug;
 use crate::control::events;
 use crate::control::events::Event;
 use crate::control::failures::JobKind;
@@ -87,6 +88,8 @@ use crate::writes::bulk_load;
 pub struct Db {
     default: Keyspace,
 }
+
+debug!(Db, |db| { preset: db.options().chosen_preset() });
 
 impl Deref for Db {
     type Target = Keyspace;

@@ -3,4 +3,3 @@
 pub(crate) mod transaction;
 pub(crate) mod db;
 pub(crate) mod backups;
-pub(crate) mod debug;

@@ -19,6 +19,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
+use crate::control::debug::debug;
 use crate::engine::Engine;
 use crate::operations::batch::{Change, Op, range_memory};
 use crate::operations::bounds::{Bounds, KeyRange, Prefix};
@@ -85,6 +86,8 @@ pub struct Transaction {
     renewed: Option<Renewed>,
     watch: Watch,
 }
+
+debug!(Transaction, |_| {});
 
 /// The open database, to which a transaction is committed.
 pub(crate) trait Commits: Send + Sync {
@@ -403,3 +406,5 @@ pub struct KeyspaceTransaction<'t> {
     transaction: &'t mut Transaction,
     snapshot: Snapshot,
 }
+
+debug!(KeyspaceTransaction<'_>, |_| {});

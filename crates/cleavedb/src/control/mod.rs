@@ -1,5 +1,6 @@
 //! What keeps threads in step, and what is counted and told: metrics, events, pace, throttle.
 
+pub(crate) mod debug;
 pub(crate) mod flush_parts;
 pub(crate) mod flush_pace;
 pub(crate) mod progress;

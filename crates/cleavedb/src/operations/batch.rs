@@ -13,6 +13,7 @@ use cleavedb_index::memtable::entry_memory;
 pub use self::reading::{BatchOperation, PutLifetime};
 use self::room::Room;
 pub(crate) use self::room::{check_memory, memory_of};
+use crate::control::debug::debug;
 use crate::operations::bounds::{Bounds, KeyRange};
 use crate::operations::catalog::{CatalogEntry, KeyspaceRef};
 use crate::settings::merge::Operand;
@@ -203,6 +204,8 @@ pub struct KeyspaceBatch<'b> {
     batch: &'b mut WriteBatch,
     keyspace: Option<u32>,
 }
+
+debug!(KeyspaceBatch<'_>, |_| {});
 
 impl KeyspaceBatch<'_> {
     /// Adds a put. Fails as [`WriteBatch::put`] does.

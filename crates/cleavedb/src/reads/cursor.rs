@@ -19,6 +19,7 @@ use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
 use cleavedb_index::VisibleIter;
 use cleavedb_storage::process::Own;
 
+use crate::control::debug::debug;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
 use crate::operations::bounds::{Bounds, successor};
@@ -108,6 +109,8 @@ pub struct Cursor {
     /// What it goes past, if it is that of a transaction.
     reads: Option<Arc<Mutex<ReadSet>>>,
 }
+
+debug!(Cursor, |cursor| { key: cursor.key().map(Bytes::copy_from_slice) });
 
 impl Cursor {
     /// A cursor as of `snapshot`, or as of now; if it is refused, one that only returns the error.

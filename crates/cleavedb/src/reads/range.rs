@@ -6,6 +6,7 @@ use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{Error, Result};
 
+use crate::control::debug::debug;
 use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 
@@ -21,6 +22,8 @@ pub struct Range {
     keys_only: bool,
     done: bool,
 }
+
+debug!(Range, |_| {});
 
 impl Range {
     /// The range of a new cursor.

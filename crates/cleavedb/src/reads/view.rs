@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cleavedb_base::{KeyspaceId, Result};
 use cleavedb_storage::process::Own;
 
+use crate::control::debug::debug;
 use crate::engine::Engine;
 use crate::operations::bounds::{Bounds, KeyRange, Prefix};
 use crate::operations::catalog::{CatalogEntry, KeyspaceRef};
@@ -32,6 +33,8 @@ pub struct Snapshot {
     #[expect(dead_code, reason = "held for what its drop does")]
     handle: Arc<dyn Any + Send + Sync>,
 }
+
+debug!(Snapshot, |snapshot| { seq: snapshot.seq() });
 
 impl Snapshot {
     /// A snapshot of what is visible of `keyspace`, which keeps `handle`.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::{EntryKind, Expiry, KeyspaceId, Result};
 
+use crate::control::debug::debug;
 use crate::settings::time;
 
 /// Longest value by which a filter may replace another, in bytes: it lies in the index.
@@ -36,6 +37,8 @@ pub struct FilteredValue<'a> {
     expiry: Expiry,
     read: &'a dyn Fn() -> Result<Bytes>,
 }
+
+debug!(FilteredValue<'_>, |value| { keyspace: value.keyspace() });
 
 impl FilteredValue<'_> {
     /// The name of its keyspace; that of the default one is `default`.

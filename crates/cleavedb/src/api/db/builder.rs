@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::Result;
 
 use super::Db;
+use crate::control::debug::debug;
 use crate::control::events::EventListener;
 use crate::settings::options::{Durability, Options, Preset};
 use crate::settings::resources::Resources;
@@ -43,6 +44,8 @@ pub struct Builder {
     preset: Option<Preset>,
     changes: Vec<Change>,
 }
+
+debug!(Builder, |_| {});
 
 impl Builder {
     pub(crate) fn new(path: &Path) -> Self {

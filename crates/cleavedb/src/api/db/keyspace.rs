@@ -22,6 +22,7 @@ use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 pub use self::loads::BulkLoad;
 use super::{Db, Inner};
 use crate::background::range_collection;
+use crate::control::debug::debug;
 use crate::engine::Engine;
 use crate::engine::range_deletes::RangeDeletes;
 use crate::operations::batch::Op;
@@ -75,6 +76,8 @@ pub struct Keyspace {
     pub(super) inner: Arc<Inner>,
     pub(super) reference: KeyspaceRef,
 }
+
+debug!(Keyspace, |keyspace| { name: keyspace.name() });
 
 impl Deref for Keyspace {
     type Target = KeyspaceRef;

@@ -19,6 +19,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
+use crate::control::debug::debug;
 use crate::engine::Engine;
 use crate::store::manifest::Session;
 
@@ -57,6 +58,8 @@ pub struct Changes {
     /// Why a wait ended: the next call returns it.
     failed: Option<Error>,
 }
+
+debug!(Changes, |changes| { next_seq: changes.next_seq() });
 
 impl Changes {
     /// The changes from sequence number `from` on.

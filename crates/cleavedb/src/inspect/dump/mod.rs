@@ -32,6 +32,7 @@ use cleavedb_storage::{FileKind, Name};
 pub use line::{DumpFact, DumpLine, DumpVisit, Dumped};
 pub use request::{DumpKind, DumpRequest};
 
+use crate::control::debug::debug;
 use crate::inspect::unopened::Unopened;
 use crate::store::manifest::{LiveFiles, Loaded, Manifest};
 use line::Out;
@@ -45,6 +46,8 @@ pub struct Dump {
     /// Damage that was met when the files were searched.
     damage: Vec<Error>,
 }
+
+debug!(Dump, |_| {});
 
 impl Dump {
     /// Finds the files in the directory `path`, and in its volumes, if `current` names them.

@@ -34,6 +34,7 @@ use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salva
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_values::{Dictionaries, ValueLayout};
 
+use crate::control::debug::debug;
 use crate::inspect::unopened::{Unopened, window_behind};
 use crate::operations::catalog::KeyspaceOptions;
 use crate::settings::merge::MergeOperators;
@@ -66,6 +67,8 @@ pub struct Salvage {
     values_are_whole: bool,
     report: SalvageReport,
 }
+
+debug!(Salvage, |_| {});
 
 /// A key that was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use cleavedb_base::Result;
 use cleavedb_base::{Error, ErrorKind};
 
 use super::Keyspace;
+use crate::control::debug::debug;
 use crate::operations::batch::Op;
 use crate::writes::bulk_load::{IngestReport, Load};
 use crate::writes::dictionaries::{self, Samples};
@@ -19,6 +20,8 @@ pub struct BulkLoad {
     /// Declared last: it keeps the database open until the load has removed its files.
     keyspace: Keyspace,
 }
+
+debug!(BulkLoad, |_| {});
 
 impl BulkLoad {
     /// Adds `value` under `key`, which must be greater than all keys before, bytewise. It lives as

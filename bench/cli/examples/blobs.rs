@@ -80,13 +80,14 @@ fn main() -> Result<()> {
     })?;
     timed("put_reader", all, || {
         (0..count).try_for_each(|at| {
-            db.put_reader(at.to_be_bytes(), noise(at, len))?;
+            db.default_keyspace().put_reader(at.to_be_bytes(), noise(at, len))?;
             Ok(())
         })
     })?;
     timed("get_reader", all, || {
         for at in 0..count {
-            let mut reader = db.get_reader(at.to_be_bytes())?.ok_or("a value is missing")?;
+            let mut reader =
+                db.default_keyspace().get_reader(at.to_be_bytes())?.ok_or("a value is missing")?;
             io::copy(&mut reader, &mut io::sink())?;
         }
         Ok(())
@@ -94,7 +95,11 @@ fn main() -> Result<()> {
     timed("get_range of 4 KiB", count * 4096 * 64, || {
         for at in 0..count * 64 {
             let key = (at % count).to_be_bytes();
-            db.get_range(key, at.wrapping_mul(0x9e37_79b9) % (len - 4096), 4096)?;
+            db.default_keyspace().get_range(
+                key,
+                at.wrapping_mul(0x9e37_79b9) % (len - 4096),
+                4096,
+            )?;
         }
         Ok(())
     })?;

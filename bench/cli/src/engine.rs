@@ -349,7 +349,7 @@ impl Engine for Cleave {
     }
 
     fn pop_first(&self, visit: VisitPair<'_>) -> Result<bool> {
-        let first = self.done("pop_first", self.db.pop_first())?;
+        let first = self.done("pop_first", self.db.default_keyspace().pop_first())?;
         Ok(first.inspect(|item| visit(&item.key, &item.value)).is_some())
     }
 

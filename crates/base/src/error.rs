@@ -135,12 +135,14 @@ impl Error {
 
     /// Bytes on disk that are not what was written.
     #[cold]
+    #[doc(hidden)]
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, message)
     }
 
     /// A failed system call; `doing` completes the sentence "failed to ...".
     #[cold]
+    #[doc(hidden)]
     pub fn io(doing: impl fmt::Display, cause: io::Error) -> Self {
         let full = matches!(
             cause.kind(),
@@ -164,6 +166,7 @@ impl Error {
     /// A file of the database that could not be opened; `doing` as in [`Error::io`]. A missing file
     /// is [`ErrorKind::Corruption`]: it was made durable before the record that names it.
     #[cold]
+    #[doc(hidden)]
     pub fn unopened(doing: impl fmt::Display, cause: io::Error) -> Self {
         if cause.kind() == io::ErrorKind::NotFound {
             let message = format!("failed to {doing}, which is missing; restore it from a backup");
@@ -175,6 +178,7 @@ impl Error {
     /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: a write can be tried again
     /// after a full disk, but after a failed sync the content of the disk is unknown.
     #[cold]
+    #[doc(hidden)]
     pub fn sync_failed(what: impl fmt::Display, cause: io::Error) -> Self {
         Self::lasting(format!("sync {what}"), cause)
     }
@@ -182,6 +186,7 @@ impl Error {
     /// A failed call that must not be retried, whatever the cause: never [`ErrorKind::NoSpace`].
     /// `doing` completes the sentence "failed to ...".
     #[cold]
+    #[doc(hidden)]
     pub fn lasting(doing: impl fmt::Display, cause: io::Error) -> Self {
         let mut error = Self::new(ErrorKind::Io, format!("failed to {doing}"));
         error.0.source = Some(Arc::new(cause));
@@ -214,6 +219,7 @@ impl Error {
     /// The same error, with a remedy added if the disk is full or read-only. A read-only disk
     /// becomes [`ErrorKind::ReadOnly`].
     #[must_use]
+    #[doc(hidden)]
     pub fn with_remedy(mut self) -> Self {
         let cause = self.0.source.as_ref().map(|e| e.kind());
         if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
@@ -255,6 +261,7 @@ impl Error {
 
     /// The error that later writes get after this one: kind [`ErrorKind::Poisoned`], same cause.
     #[must_use]
+    #[doc(hidden)]
     pub fn poisoned(&self) -> Self {
         let message = format!(
             "an earlier write failed ({self}); reads still work; reopen the database to write again"

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     source.delete_range("a".."c")?;
     follow(&source, &replica)?;
     // Of a bulk load only the range is told.
-    let mut load = source.bulk_load()?;
+    let mut load = source.default_keyspace().bulk_load()?;
     load.put("screws", "7")?;
     load.finish()?;
     source.merge("screws", &cleavedb::Operand::add(1))?;
@@ -50,7 +50,7 @@ fn copy(source: &Db, replica: &Db) -> cleavedb::Result<()> {
     for keyspace in replica.keyspaces()?.iter().filter(|keyspace| keyspace.name() != NEXT) {
         replica.drop_keyspace(keyspace.name())?;
     }
-    copy_keyspace(snapshot.clone(), replica)?;
+    copy_keyspace(snapshot.clone(), replica.default_keyspace())?;
     for keyspace in source.keyspaces()? {
         copy_keyspace(snapshot.keyspace(&keyspace), &replica.keyspace(keyspace.name())?)?;
     }

@@ -18,13 +18,19 @@
 //! # Ok::<(), cleavedb::Error>(())
 //! ```
 //!
-//! - Options with defaults and units: [`Options`]; what a write survives: [`Durability`].
-//! - Reads and writes: [`Keyspace`], to which a [`Db`] derefs; several as one: [`WriteBatch`],
-//!   [`Db::transact`]; one moment: [`Keyspace::snapshot`]; any position: [`Cursor`].
-//! - Spaces of keys: [`Db::keyspace`]; times to live: [`PutOptions::ttl`]; counters:
-//!   [`Keyspace::merge`]; long values: [`Keyspace::put_reader`]; keys of parts: [`encode`].
-//! - Copies: [`Db::backup`], [`Db::checkpoint`], [`Db::changes`], [`Db::open_secondary`];
-//!   checks and figures: [`Db::verify`], [`Db::metrics`]; what failed: [`ErrorKind`].
+//! # Map
+//!
+//! | | begin with |
+//! | --- | --- |
+//! | Opening | [`Db::open`], [`Options`], [`Db::open_read_only`] |
+//! | Reading | [`Db::get`], [`Db::range`], [`Cursor`] |
+//! | Writing | [`Db::put`], [`WriteBatch`], [`Durability`] |
+//! | Counters, expiry, long values | [`Db::merge`], [`PutOptions`], [`Keyspace::put_reader`] |
+//! | Keyspaces | [`Db::keyspace`], [`KeyspaceOptions`], [`Db::drop_keyspace`] |
+//! | Transactions | [`Db::transact`], [`Keyspace::compare_and_swap`], [`Snapshot`] |
+//! | Copies | [`Db::backup`], [`Db::checkpoint`], [`Db::changes`] |
+//! | Watching | [`Db::metrics`], [`EventListener`], [`Db::verify`] |
+//! | Failures | [`ErrorKind`], [`Salvage`], [`Db::recovery_report`] |
 
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

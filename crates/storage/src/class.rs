@@ -60,11 +60,13 @@ impl FileClass {
     }
 
     /// The class of a table that is written for `level`.
+    #[doc(hidden)]
     pub fn of_level(level: u8) -> Self {
         if level == 0 { Self::Level0 } else { Self::Levels }
     }
 
     /// The kind of its files.
+    #[doc(hidden)]
     pub fn kind(self) -> FileKind {
         match self {
             Self::Log => FileKind::Log,

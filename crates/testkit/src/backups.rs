@@ -67,7 +67,7 @@ impl Shelf {
     pub fn compare(&self, number: u64, model: &State) -> Checked {
         let named = |failure: String| format!("backup {number}: {failure}");
         let (_, db) = self.backups.open_backup(Some(number)).map_err(failed).map_err(named)?;
-        if everything(&db).map_err(named)? != *model {
+        if everything(db.default_keyspace()).map_err(named)? != *model {
             return Err(named("the content differs from the model".to_owned()));
         }
         let checked = self.backups.verify(Some(number), &Progress::default()).map_err(failed)?;
@@ -155,7 +155,7 @@ pub fn a_restore_survives_a_loss_of_power(setup: &Setup, seed: u64) -> Checked {
             }
             let named = |failure: String| format!("a crash at {point} of {end}: {failure}");
             let db = open_read_only(&[Arc::new(sim)], &setup).map_err(failed).map_err(named)?;
-            if everything(&db).map_err(named)? != *session.model() {
+            if everything(db.default_keyspace()).map_err(named)? != *session.model() {
                 return Err(named("the content differs from the model".to_owned()));
             }
         }
@@ -189,7 +189,7 @@ pub fn a_backup_after_a_disk_was_set_back(setup: &Setup) -> Checked {
         let db = opened(&disks)?;
         write(&db, fill)?;
         shelf.back_up(&db).map_err(failed)?;
-        shelf.compare(number, &everything(&db)?)?;
+        shelf.compare(number, &everything(db.default_keyspace())?)?;
     }
     Ok(())
 }

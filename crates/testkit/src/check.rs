@@ -67,7 +67,7 @@ impl Oracle<'_> {
 
     /// Finds the prefix that survived.
     fn content(&self, db: &Db, bounds: Bounds) -> Checked<(usize, State)> {
-        let state = everything(db)?;
+        let state = everything(db.default_keyspace())?;
         let Bounds { least, most } = bounds;
         let hash = state.hash();
         let found = (least..=most).rev().find(|n| self.hashes[*n] == hash);

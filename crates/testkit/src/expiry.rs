@@ -75,7 +75,7 @@ fn bytes_left(setup: &Setup, deletes: bool) -> Checked<u64> {
     }
     db.collect().map_err(failed)?;
     settle(&db)?;
-    if everything(&db)? != staying {
+    if everything(db.default_keyspace())? != staying {
         return Err("not the values that stay are left".to_owned());
     }
     let report = db.verify().map_err(failed)?;

@@ -94,7 +94,7 @@ impl Follower {
         if len == 0 {
             return Err("a blob has no length".to_owned());
         }
-        let found = db.get_with_expiry(key).map_err(failed)?;
+        let found = db.default_keyspace().get_with_expiry(key).map_err(failed)?;
         self.state.set(key, None);
         if let Some((value, expires)) = found {
             self.state.set_living(key, Some((value[..].into(), millis(expires))));
@@ -187,7 +187,7 @@ fn replica(follower: &Follower, now: u64, seed: u64) -> Checked {
     for batch in &follower.batches {
         apply(&copy, batch).map_err(failed)?;
     }
-    if everything(&copy)? != follower.state {
+    if everything(copy.default_keyspace())? != follower.state {
         return Err("a replica has another content".to_owned());
     }
     copy.close().map(drop).map_err(failed)
@@ -303,7 +303,7 @@ fn told_after(setup: &Setup, images: &crate::disks::Images, least: u64) -> Check
         let db = open_all(&disks.storages(), setup).map_err(|e| format!("open failed: {e}"))?;
         let mut all = Follower::new(1);
         all.follow(&db, setup.now()).map_err(|e| format!("open {round}: {e}"))?;
-        if all.state != everything(&db)? {
+        if all.state != everything(db.default_keyspace())? {
             return Err(format!("open {round}: another content was told"));
         }
         if all.batches.last().map_or(0, |batch| batch.last) < least {
@@ -373,12 +373,12 @@ pub fn changes_hold_what_was_deleted(setup: &Setup, seed: u64) -> Checked {
         db.put([key], needle.repeat(1 + usize::from(key) * 3)).map_err(failed)?;
     }
     db.delete_range([0]..[30]).map_err(failed)?;
-    let refused = db.collect_range(..).err().map(|e| e.kind());
+    let refused = db.default_keyspace().collect_range(..).err().map(|e| e.kind());
     if refused != Some(ErrorKind::Held) {
         return Err(format!("a collection of what changes hold gave {refused:?}"));
     }
     db.drop_changes(u64::MAX).map_err(failed)?;
-    db.collect_range(..).map_err(failed)?;
+    db.default_keyspace().collect_range(..).map_err(failed)?;
     let found = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
     for image in disks.images() {
         for (name, _) in image.list() {

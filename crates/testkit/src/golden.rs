@@ -218,7 +218,9 @@ fn fill(db: &Db) -> cleavedb::Result<()> {
 /// Adds blobs: in tables, in the log alone, replaced, and expiring.
 fn add_blobs(db: &Db) -> cleavedb::Result<()> {
     let blob = |seed: u8, len: usize| [seed; 37].into_iter().chain(0..=seed).cycle().take(len);
-    let put = |key: &str, seed, len| db.put_reader(key, &blob(seed, len).collect::<Vec<u8>>()[..]);
+    let put = |key: &str, seed, len| {
+        db.default_keyspace().put_reader(key, &blob(seed, len).collect::<Vec<u8>>()[..])
+    };
     for (seed, key) in (1..).zip(["blob1", "blob2", "key0005", "key0009"]) {
         put(key, seed, 20_000 * usize::from(seed))?;
     }
@@ -230,7 +232,7 @@ fn add_blobs(db: &Db) -> cleavedb::Result<()> {
     put("blob5", 12, 1)?;
     db.put("blob2", "short again")?;
     let later = Duration::from_secs(1_000_000_000);
-    db.put_reader_with(
+    db.default_keyspace().put_reader_with(
         "blob6",
         &blob(13, 20_000).collect::<Vec<u8>>()[..],
         PutOptions::new().ttl(later),

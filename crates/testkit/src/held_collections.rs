@@ -71,7 +71,7 @@ pub fn a_collection_beside(setup: &Setup, end: End, seed: u64) -> bool {
             drop(collecting);
             met
         });
-        db.collect_range(ENDS).unwrap();
+        db.default_keyspace().collect_range(ENDS).unwrap();
         other.join().unwrap()
     });
     let other = db.keyspace("other").unwrap();

@@ -62,7 +62,7 @@ pub fn beside_writes(setup: &Setup, seed: u64) -> Checked {
     };
     run(&mut session, OPS / 3)?;
     let db: Db = session.db().clone();
-    let mut load = db.bulk_load().map_err(failed)?;
+    let mut load = db.default_keyspace().bulk_load().map_err(failed)?;
     let lens = [0, 40, 700, 3000, 9000];
     let mut puts = Vec::new();
     for at in 0..60u64 {
@@ -103,7 +103,7 @@ pub fn waits_for_files(setup: &Setup) -> Checked {
     for kind in [FileKind::Table, FileKind::Segment, FileKind::Group] {
         let door = Arc::new(Gated::new(Arc::new(Sim::new())));
         let db = session::open(door.clone(), &setup).map_err(failed)?;
-        let mut load = db.bulk_load().map_err(failed)?;
+        let mut load = db.default_keyspace().bulk_load().map_err(failed)?;
         (0..50u8).try_for_each(|key| load.put([key], [key; 700])).map_err(failed)?;
         let ends = AtomicBool::new(false);
         let published = || ends.load(Ordering::Acquire) || matches!(db.get([7]), Ok(Some(_)));

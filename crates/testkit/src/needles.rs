@@ -249,7 +249,10 @@ impl Needles {
 /// If it does not.
 #[track_caller]
 pub fn an_old_reader_is_named(db: &Db, what: &str) {
-    let error = db.collect_range(ENDS).expect_err("an older reader may see what was deleted");
+    let error = db
+        .default_keyspace()
+        .collect_range(ENDS)
+        .expect_err("an older reader may see what was deleted");
     assert_eq!(error.kind(), ErrorKind::Held, "{error}");
     let holder = error.fact("held by").unwrap_or_default();
     assert!(holder.contains(what), "{error}");
@@ -275,7 +278,7 @@ pub fn collect_all(needles: &mut Needles, (db, setup): (&Db, &Setup), disks: &Di
     needles.delete_most(db, setup);
     let dropped = needles.drop_one(db);
     assert!(needles.are_gone_from_images(&disks.images()).is_err(), "there is no work to do");
-    db.collect_range(ENDS).unwrap();
+    db.default_keyspace().collect_range(ENDS).unwrap();
     db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
     match needles.rng.chance(50) {
         true => dropped.collect_range(..).unwrap(),
@@ -314,13 +317,13 @@ pub fn deletes_leave_too(setup: &Setup, seed: u64) {
     let mut needles = Needles::new(seed);
     let disks = Disks::forgetful(setup);
     let db = open_all(&disks.storages(), setup).unwrap();
-    RANGE.for_each(|number| needles.put(&db, number));
+    RANGE.for_each(|number| needles.put(db.default_keyspace(), number));
     db.collect().unwrap();
     for number in RANGE {
-        needles.delete(&db, number);
-        needles.put(&db, number - RANGE.start);
+        needles.delete(db.default_keyspace(), number);
+        needles.put(db.default_keyspace(), number - RANGE.start);
     }
-    db.collect_range(ENDS).unwrap();
+    db.default_keyspace().collect_range(ENDS).unwrap();
     no_needle(&needles, &disks, &setup.name);
     needles.check(&db);
 }

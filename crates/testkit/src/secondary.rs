@@ -42,7 +42,7 @@ impl Follower {
     }
 
     fn compare(&self, model: &State) -> Checked {
-        let found = everything(&self.db)?;
+        let found = everything(self.db.default_keyspace())?;
         if found == *model {
             return Ok(());
         }

@@ -66,7 +66,7 @@ pub fn open_secondary(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
 /// Commits a batch; a single write uses the plain call, and some puts come from a reader.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes
-        && let Some(done) = commit_one(db, write, durability)
+        && let Some(done) = commit_one(db.default_keyspace(), write, durability)
     {
         return done;
     }
@@ -209,7 +209,7 @@ impl Session {
                 Ok(())
             }
             Op::Load(puts) => {
-                load(self.db(), puts, self.setup.now()).map_err(failed)?;
+                load(self.db().default_keyspace(), puts, self.setup.now()).map_err(failed)?;
                 self.model.apply(puts);
                 Ok(())
             }
@@ -339,7 +339,7 @@ impl Session {
 
     /// Compares the whole content, in one direction.
     pub fn compare_all(&self) -> Checked {
-        let got = everything(self.db())?;
+        let got = everything(self.db().default_keyspace())?;
         if got == self.model {
             return Ok(());
         }

@@ -59,6 +59,7 @@ impl ValueCompression {
     }
 
     /// Compresses `value` behind the bytes of `front`; `None` if that saves less than an eighth.
+    #[doc(hidden)]
     pub fn compress(
         self,
         value: &[u8],

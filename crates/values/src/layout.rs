@@ -63,6 +63,7 @@ impl GroupLayout {
 
     /// Whether groups share log segments besides a main segment each, and are collected when those
     /// are used up (HashKV, section 3.2).
+    #[doc(hidden)]
     pub fn shares_segments(&self) -> bool {
         self.partition == Partition::Hash
     }
@@ -81,11 +82,13 @@ impl ValueLayout {
     }
 
     /// Whether values of neighbouring keys go to different groups.
+    #[doc(hidden)]
     pub fn scatters(&self) -> bool {
         self.groups.is_some_and(|groups| !groups.partition.keeps_order())
     }
 
     /// Which group has a key, if there are groups.
+    #[doc(hidden)]
     pub fn partition(&self) -> Option<Partition> {
         self.groups.map(|groups| groups.partition)
     }
@@ -132,6 +135,7 @@ impl ValueLayout {
     }
 
     /// Appends the encoding. See `docs/format.md`, "Manifest".
+    #[doc(hidden)]
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.log == LogRole::ValueStore));
         out.push(u8::from(self.groups.is_some()));
@@ -145,6 +149,7 @@ impl ValueLayout {
     }
 
     /// Reads a valid layout.
+    #[doc(hidden)]
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let log = if flag(cursor)? { LogRole::ValueStore } else { LogRole::WriteAhead };
         let groups = match flag(cursor)? {

@@ -24,8 +24,8 @@ impl std::fmt::Display for GroupId {
     }
 }
 
-/// How keys are divided into groups. [`crate::groups::sizing`] defines how groups of each partition
-/// are created, split and merged.
+/// How keys are divided into groups. The module `groups::sizing` defines how groups of each
+/// partition are created, split and merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partition {
     /// By the hash of the tree key: groups are of equal size, without key order (HashKV, section
@@ -62,6 +62,7 @@ impl std::ops::Deref for Token<'_> {
 impl Partition {
     /// The token of a key.
     #[inline]
+    #[doc(hidden)]
     pub fn token(self, encoded_key: &[u8]) -> Token<'_> {
         match self {
             Self::Hash => Token::Hash(hash64(encoded_key, 0).to_be_bytes()),
@@ -74,12 +75,14 @@ impl Partition {
     }
 
     /// The tree key, or the beginning of one, that a token is; none if tokens are hashes.
+    #[doc(hidden)]
     pub fn key_of(self, token: &[u8]) -> Option<&[u8]> {
         (self != Self::Hash).then_some(token)
     }
 
     /// Whether a group from the token `bound` to `end`, excluded, may have a key from `lower` to
     /// `upper`: any group if tokens are hashes, or if it has the keys that are too short for one.
+    #[doc(hidden)]
     pub fn meets(
         self,
         (bound, end): (&[u8], Option<&[u8]>),
@@ -96,11 +99,13 @@ impl Partition {
     }
 
     /// Whether neighbouring keys are mostly in one group.
+    #[doc(hidden)]
     pub fn keeps_order(self) -> bool {
         self != Self::Hash
     }
 
     /// Appends the encoding: a varint, 0 for hashes, 1 for ranges, 1 + n for prefixes of n bytes.
+    #[doc(hidden)]
     pub fn encode(self, out: &mut Vec<u8>) {
         let number = match self {
             Self::Hash => 0,
@@ -111,6 +116,7 @@ impl Partition {
     }
 
     /// Reads a partition.
+    #[doc(hidden)]
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         Ok(match cursor.varint()? {
             0 => Self::Hash,

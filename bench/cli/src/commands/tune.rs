@@ -311,7 +311,7 @@ fn describe(curve: &Curve, next: Next) -> String {
 
 fn save(least: Option<usize>, target: &Target, global: &Global, console: &Console) -> Result<()> {
     let db = target.open(global, console)?;
-    db.store_min_separated(least)?;
+    db.default_keyspace().store_min_separated(least)?;
     db.close()?;
     Ok(())
 }

@@ -93,7 +93,10 @@ impl Transaction for InTransaction<'_> {
 
 impl ConditionalWrites for Cleave {
     fn compare_and_swap(&self, key: &[u8], expected: &[u8], new: &[u8]) -> Result<bool> {
-        self.done("swap", self.db.compare_and_swap(key, Some(expected), Some(new)))
+        self.done(
+            "swap",
+            self.db.default_keyspace().compare_and_swap(key, Some(expected), Some(new)),
+        )
     }
 }
 
@@ -182,7 +185,7 @@ impl Cursor for Position<'_> {
 
 impl BulkLoads for Cleave {
     fn bulk_load(&self) -> Result<Box<dyn BulkLoad + '_>> {
-        let load = self.done("begin of a load", self.db.bulk_load())?;
+        let load = self.done("begin of a load", self.db.default_keyspace().bulk_load())?;
         Ok(Box::new(Loading { store: self, load }))
     }
 }

@@ -71,6 +71,7 @@ impl Backups {
     }
 
     /// As [`Backups::open`], in a storage: for tests and tools that bring their own.
+    #[doc(hidden)]
     pub fn open_in(storage: Arc<dyn BackupStorage>) -> Self {
         Self { storage }
     }
@@ -199,6 +200,7 @@ impl Backups {
     }
 
     /// As [`Backups::restore_with`], in a storage: for tests and tools that bring their own.
+    #[doc(hidden)]
     pub fn restore_in(
         &self,
         number: Option<u64>,

@@ -1,17 +1,19 @@
 //! The database handle: open, maintenance and close. What it does with keys is in [`keyspace`].
 
 mod builder;
-mod read_only;
 mod operand_chains;
-mod transactions;
+mod keyspace;
+mod handle;
 mod batches;
+mod transactions;
+mod keyspaces;
+mod read_only;
+mod secondary;
 mod checkpoints;
-mod destruction;
-mod for_tests;
 mod changes;
 mod statistics;
-mod keyspace;
-mod secondary;
+mod destruction;
+mod for_tests;
 #[cfg(test)]
 mod range_tombstone_tests;
 #[cfg(test)]
@@ -21,7 +23,6 @@ mod flush_pace_tests;
 #[cfg(test)]
 mod range_work_tests;
 
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -83,21 +84,15 @@ use crate::writes::bulk_load;
 /// db.close()?;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
-/// It is also the handle of the default keyspace, so that it has all methods of a [`Keyspace`].
+///
+/// Calls that name no keyspace are those of the *default keyspace*, which every database has; its
+/// handle, [`Db::default_keyspace`], has all calls of a [`Keyspace`].
 #[derive(Clone)]
 pub struct Db {
     default: Keyspace,
 }
 
 debug!(Db, |db| { preset: db.options().chosen_preset() });
-
-impl Deref for Db {
-    type Target = Keyspace;
-
-    fn deref(&self) -> &Keyspace {
-        &self.default
-    }
-}
 
 /// The engine and its threads; dropped with the last handle.
 struct Inner {
@@ -218,23 +213,9 @@ impl Commits for Inner {
 }
 
 impl Db {
-    /// Opens the database in the directory `path`, creating it if the options allow. Fails with
-    /// [`crate::ErrorKind::Locked`] if it is open elsewhere, with
-    /// [`crate::ErrorKind::NotADatabase`] if the directory holds something else, with
-    /// [`crate::ErrorKind::MissingVolume`] if a volume cannot be found, and as described at
-    /// [`crate::ErrorKind::LayoutMismatch`], [`crate::ErrorKind::NewerFormat`] and
-    /// [`crate::ErrorKind::Corruption`]; nothing is changed then.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::open_through(path, options, |_, disk| disk)
-    }
-
-    /// Opens the database in the directory `path` with options that are set one by one.
-    pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder::new(path.as_ref())
-    }
-
     /// As [`Db::open`], with each directory's storage wrapped by `wrap`, which gets its path: in a
     /// device whose time is modelled, for example. The path of a volume is absolute.
+    #[doc(hidden)]
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,
@@ -267,12 +248,14 @@ impl Db {
 
     /// Opens the database in `storage`, which has no volumes; a new one gets the id `new_id`. For
     /// tests and tools that bring their own storage.
+    #[doc(hidden)]
     pub fn open_in(storage: Arc<dyn Storage>, options: Options, new_id: u64) -> Result<Self> {
         Self::open_beside(storage, |_, _| Err(std::io::ErrorKind::NotFound.into()), options, new_id)
     }
 
     /// As [`Db::open_in`], with volumes: `volume` opens the directory of one by its absolute path,
     /// and creates a missing one if the second argument is true.
+    #[doc(hidden)]
     pub fn open_beside(
         storage: Arc<dyn Storage>,
         mut volume: impl FnMut(&Path, bool) -> std::io::Result<Arc<dyn Storage>>,
@@ -343,18 +326,18 @@ impl Db {
     }
 
     fn engine(&self) -> &Engine {
-        &self.inner.engine
+        &self.default.inner.engine
     }
 
     /// The engine with the data, to be kept.
     fn engine_now(&self) -> Own<Arc<Engine>> {
-        self.inner.engine_now()
+        self.default.inner.engine_now()
     }
 
     /// The same, held; fails if the database is closed.
     fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
-        self.open_engine()?;
-        Ok(self.inner.engine.clone())
+        self.default.open_engine()?;
+        Ok(self.default.inner.engine.clone())
     }
 
     /// The options that it was opened with; [`Options::min_separated`] has the value in effect.
@@ -364,25 +347,25 @@ impl Db {
 
     /// The findings of the open.
     pub fn recovery_report(&self) -> &RecoveryReport {
-        &self.inner.report
+        &self.default.inner.report
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.
     pub fn flush(&self) -> Result<()> {
-        let engine = self.open_engine()?;
+        let engine = self.default.open_engine()?;
         engine.check_open()?;
         if engine.state.load().has_nothing_to_flush() {
             return Ok(());
         }
-        maintenance::flush_all(self.inner.writable()?)
+        maintenance::flush_all(self.default.inner.writable()?)
     }
 
     /// Merges all tables into the deepest level, which drops entries that no snapshot sees. Takes
     /// long. On a disk without enough room it is done in pieces, as long as they free something;
     /// fails with [`crate::ErrorKind::NoSpace`] if there is no room for any such piece.
     pub fn compact(&self) -> Result<()> {
-        self.open_engine()?;
-        maintenance::flush_all(self.inner.writable()?)?;
+        self.default.open_engine()?;
+        maintenance::flush_all(self.default.inner.writable()?)?;
         maintenance::compact_all(self.engine())
     }
 
@@ -394,15 +377,15 @@ impl Db {
     /// Online collection, up to the space goal, needs no call. A damaged table is left alone; its
     /// error is returned once all else is collected.
     pub fn collect(&self) -> Result<()> {
-        self.open_engine()?;
-        full_collection::collect_all(self.inner.writable()?)
+        self.default.open_engine()?;
+        full_collection::collect_all(self.default.inner.writable()?)
     }
 
     /// Waits until no background work is due. Many deletes, including those in memory, count as due
     /// then, whatever their compaction costs.
     pub fn wait_idle(&self) -> Result<()> {
-        self.open_engine()?;
-        let engine = self.inner.writable()?;
+        self.default.open_engine()?;
+        let engine = self.default.inner.writable()?;
         let _patient = engine.dead_reads.wait_idle();
         scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range can skip cheaply.
@@ -411,15 +394,15 @@ impl Db {
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
-        self.open_engine()?;
-        scheduler::run_one(self.inner.writable()?, &JobKind::ALL)
+        self.default.open_engine()?;
+        scheduler::run_one(self.default.inner.writable()?, &JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.
     pub fn sync(&self) -> Result<()> {
-        let engine = self.open_engine()?;
+        let engine = self.default.open_engine()?;
         engine.check_open()?;
-        match self.inner.begun.load(Ordering::Acquire) {
+        match self.default.inner.begun.load(Ordering::Acquire) {
             true => engine.commit.sync().inspect_err(|_| engine.tell_refusal()),
             // What an open finds is already durable.
             false => Ok(()),
@@ -439,9 +422,9 @@ impl Db {
 
     /// As [`Db::verify`]; through `progress` other threads see how far it has come, and stop it.
     pub fn verify_with(&self, progress: &Progress) -> Result<CheckReport> {
-        match &self.inner.follower {
+        match &self.default.inner.follower {
             Some(follower) => follower.check(progress),
-            None => check::check(self.open_engine()?, progress),
+            None => check::check(self.default.open_engine()?, progress),
         }
     }
 
@@ -453,7 +436,7 @@ impl Db {
     /// read, and until they are dropped they keep their files, and the database cannot be opened
     /// again.
     pub fn close(self) -> Result<usize> {
-        self.inner.shut_down()?;
+        self.default.inner.shut_down()?;
         Ok(self.engine().snapshots.len())
     }
 
@@ -461,10 +444,10 @@ impl Db {
     /// [`crate::ErrorKind::Closed`], and the database can be opened again at once, whether or not
     /// they are dropped and this succeeds.
     pub fn close_now(self) -> Result<()> {
-        let closed = self.inner.shut_down();
+        let closed = self.default.inner.shut_down();
         if self.engine().gate.is_own() {
             self.engine().end();
-            if let Some(follower) = &self.inner.follower {
+            if let Some(follower) = &self.default.inner.follower {
                 follower.close(true);
             }
         }

@@ -151,13 +151,13 @@ impl Transaction {
     }
 
     /// Its reads and writes of a keyspace: `transaction.keyspace(&users).get("key")?`.
-    pub fn keyspace(&mut self, keyspace: &KeyspaceRef) -> KeyspaceTransaction<'_> {
-        let KeyspaceRef(entry) = keyspace;
+    pub fn keyspace(&mut self, within: impl AsRef<KeyspaceRef>) -> KeyspaceTransaction<'_> {
+        let KeyspaceRef(entry) = within.as_ref();
         let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, entry));
         if !known && entry.id != KeyspaceId::DEFAULT {
             self.keyspaces.push(entry.clone());
         }
-        let snapshot = self.snapshot.keyspace(keyspace);
+        let snapshot = self.snapshot.keyspace(&within);
         KeyspaceTransaction { transaction: self, snapshot }
     }
 

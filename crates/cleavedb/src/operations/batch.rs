@@ -326,7 +326,8 @@ impl WriteBatch {
     }
 
     /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
-    pub fn keyspace(&mut self, KeyspaceRef(keyspace): &KeyspaceRef) -> KeyspaceBatch<'_> {
+    pub fn keyspace(&mut self, within: impl AsRef<KeyspaceRef>) -> KeyspaceBatch<'_> {
+        let KeyspaceRef(keyspace) = within.as_ref();
         let at = self.place_of(keyspace);
         KeyspaceBatch { batch: self, keyspace: Some(at) }
     }

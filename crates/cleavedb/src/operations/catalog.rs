@@ -96,10 +96,15 @@ impl CatalogEntry {
     }
 }
 
-/// A keyspace as batches, snapshots and transactions name it: a [`crate::Keyspace`] derefs to it,
-/// and so does a [`crate::Db`] to that of the default one.
+/// A keyspace as batches, snapshots and transactions name it; they take a [`crate::Keyspace`], too.
 #[derive(Clone, Debug)]
 pub struct KeyspaceRef(pub(crate) Arc<CatalogEntry>);
+
+impl AsRef<Self> for KeyspaceRef {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
 
 impl KeyspaceRef {
     /// Its name; that of the default keyspace is `default`.

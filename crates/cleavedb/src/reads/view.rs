@@ -51,7 +51,8 @@ impl Snapshot {
 
     /// Another keyspace of the same database as of the same moment.
     #[must_use]
-    pub fn keyspace(&self, keyspace: &KeyspaceRef) -> Self {
+    pub fn keyspace(&self, within: impl AsRef<KeyspaceRef>) -> Self {
+        let keyspace = within.as_ref();
         Self { keyspace: keyspace.0.clone(), ..self.clone() }
     }
 

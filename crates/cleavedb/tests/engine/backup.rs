@@ -331,12 +331,12 @@ fn backed_up(setup: &Setup) -> (Db, Churn, Shelf) {
 fn a_backup_or_removal_that_fails_leaves_the_others_as_they_were() {
     for setup in &Setup::designs() {
         let (db, mut churn, shelf) = backed_up(setup);
-        let first = everything(&db).unwrap();
+        let first = everything(db.default_keyspace()).unwrap();
         churn.write(&db, 30);
         shelf.back_up(&db).unwrap();
-        let second = everything(&db).unwrap();
+        let second = everything(db.default_keyspace()).unwrap();
         churn.write(&db, 10);
-        let third = everything(&db).unwrap();
+        let third = everything(db.default_keyspace()).unwrap();
         let compare = |number, model| {
             shelf.compare(number, model).unwrap_or_else(|e| panic!("{setup}: {e}"));
         };

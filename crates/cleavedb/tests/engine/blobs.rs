@@ -44,9 +44,12 @@ fn every_part_of_a_blob_is_read_as_it_was_written() {
         let db = open(&sim, &setup.options);
         for len in lens {
             let value = value(7, len);
-            assert_eq!(db.put_reader("key", Halting::new(&value)).unwrap(), len as u64);
+            assert_eq!(
+                db.default_keyspace().put_reader("key", Halting::new(&value)).unwrap(),
+                len as u64
+            );
             assert!(db.get("key").unwrap().unwrap() == value, "{setup}: {len}");
-            let mut reader = db.get_reader("key").unwrap().unwrap();
+            let mut reader = db.default_keyspace().get_reader("key").unwrap().unwrap();
             assert_eq!(reader.len(), len as u64);
             let mut found = Vec::new();
             reader.read_to_end(&mut found).unwrap();
@@ -57,20 +60,21 @@ fn every_part_of_a_blob_is_read_as_it_was_written() {
                 let seen = reader.fill_buf().unwrap();
                 assert!(expected.starts_with(seen) && seen.is_empty() == expected.is_empty());
                 for wanted in [0, 1, 3000, PIECE, 3 * PIECE, usize::MAX] {
-                    let part = db.get_range("key", at as u64, wanted).unwrap().unwrap();
+                    let part =
+                        db.default_keyspace().get_range("key", at as u64, wanted).unwrap().unwrap();
                     assert!(part == expected[..wanted.min(expected.len())], "{setup}: {at}");
                 }
             }
         }
         assert!(reader_refuses_places_in_front(&db));
-        assert_eq!(db.get_range("none", 0, 10).unwrap(), None);
-        assert!(db.get_reader("none").unwrap().is_none());
+        assert_eq!(db.default_keyspace().get_range("none", 0, 10).unwrap(), None);
+        assert!(db.default_keyspace().get_reader("none").unwrap().is_none());
         assert_eq!(db.verify().unwrap().problems.len(), 0, "{setup}");
     }
 }
 
 fn reader_refuses_places_in_front(db: &Db) -> bool {
-    let mut reader = db.get_reader("key").unwrap().unwrap();
+    let mut reader = db.default_keyspace().get_reader("key").unwrap().unwrap();
     let refused = reader.seek(SeekFrom::End(-(1 << 40)));
     refused.is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput)
 }
@@ -83,7 +87,7 @@ fn cursors_have_readers_of_values() {
         let values = [value(1, 3 * PIECE), value(2, 50), value(3, 2000)];
         for (at, value) in values.iter().enumerate() {
             match at {
-                0 => _ = db.put_reader("0", &value[..]).unwrap(),
+                0 => _ = db.default_keyspace().put_reader("0", &value[..]).unwrap(),
                 at => db.put(at.to_string(), value).unwrap(),
             }
         }
@@ -104,7 +108,7 @@ fn cursors_have_readers_of_values() {
             }
             assert!(!cursor.next().unwrap() && cursor.reader().unwrap().is_none());
             drop(cursor);
-            db.put_reader("0", &values[0][..]).unwrap();
+            db.default_keyspace().put_reader("0", &values[0][..]).unwrap();
             db.compact().unwrap();
         }
     }
@@ -116,15 +120,23 @@ fn other_values_have_readers_and_ranges_too() {
     for setup in designs() {
         let db = open(&Sim::new(), &setup.options);
         let (short, long) = (value(1, 100), value(2, 5000));
-        db.put_reader("short", &short[..]).unwrap();
+        db.default_keyspace().put_reader("short", &short[..]).unwrap();
         db.put("long", &long).unwrap();
         for _ in 0..2 {
             for (key, value) in [("short", &short), ("long", &long)] {
                 let mut found = Vec::new();
-                db.get_reader(key).unwrap().unwrap().read_to_end(&mut found).unwrap();
+                db.default_keyspace()
+                    .get_reader(key)
+                    .unwrap()
+                    .unwrap()
+                    .read_to_end(&mut found)
+                    .unwrap();
                 assert!(found == *value, "{setup}: {key}");
-                assert_eq!(db.get_range(key, 60, 30).unwrap().unwrap(), value[60..90]);
-                assert_eq!(db.get_range(key, 9000, 30).unwrap().unwrap(), "");
+                assert_eq!(
+                    db.default_keyspace().get_range(key, 60, 30).unwrap().unwrap(),
+                    value[60..90]
+                );
+                assert_eq!(db.default_keyspace().get_range(key, 9000, 30).unwrap().unwrap(), "");
             }
             db.compact().unwrap();
         }
@@ -138,13 +150,13 @@ fn the_file_of_a_blob_goes_with_what_sees_it() {
     let ends: [End; 6] = [
         ("a put", |db, _| db.put("key", "short").unwrap()),
         ("another blob", |db, _| {
-            db.put_reader("key", &value(2, 900)[..]).unwrap();
+            db.default_keyspace().put_reader("key", &value(2, 900)[..]).unwrap();
             db.delete("key").unwrap();
         }),
         ("a delete", |db, _| db.delete("key").unwrap()),
         ("a delete of a range", |db, _| db.delete_range("a".."z").unwrap()),
         ("expiry", |db, setup| {
-            assert!(db.set_ttl("key", Duration::from_millis(5)).unwrap());
+            assert!(db.default_keyspace().set_ttl("key", Duration::from_millis(5)).unwrap());
             setup.clock.advance(Duration::from_millis(10));
         }),
         ("a drop", |db, _| db.drop_keyspace("space").unwrap()),
@@ -155,7 +167,7 @@ fn the_file_of_a_blob_goes_with_what_sees_it() {
                 let sim = Sim::new();
                 let db = open(&sim, &setup.options);
                 let space = db.keyspace("space").unwrap();
-                let target = if name == "a drop" { &space } else { &*db };
+                let target = if name == "a drop" { &space } else { db.default_keyspace() };
                 target.put_reader("key", &value(1, 3000)[..]).unwrap();
                 db.put("other", "value").unwrap();
                 if flushed {
@@ -202,13 +214,16 @@ fn a_blob_with_another_expiry_stays_where_it_is() {
             let sim = Sim::new();
             let mut db = open(&sim, &setup.options);
             let blob = value(1, 20 * PIECE);
-            db.put_reader("key", &blob[..]).unwrap();
+            db.default_keyspace().put_reader("key", &blob[..]).unwrap();
             if flushed {
                 db.flush().unwrap();
             }
             let (files, before) = (blobs(&sim), db.metrics());
             let snapshot = db.snapshot();
-            assert!(db.set_ttl("key", ttl).unwrap() && !db.set_ttl("none", ttl).unwrap());
+            assert!(
+                db.default_keyspace().set_ttl("key", ttl).unwrap()
+                    && !db.default_keyspace().set_ttl("none", ttl).unwrap()
+            );
             let written = db.metrics().log_written - before.log_written;
             let what = format!("{setup}, flushed {flushed}");
             assert!(written < PIECE as u64 && blobs(&sim) == files, "{what}: {written}");
@@ -216,28 +231,34 @@ fn a_blob_with_another_expiry_stays_where_it_is() {
             assert_eq!(snapshot.get_reader("key").unwrap().unwrap().expires(), None);
             drop(snapshot);
             for _ in 0..2 {
-                let reader = db.get_reader("key").unwrap().unwrap();
+                let reader = db.default_keyspace().get_reader("key").unwrap().unwrap();
                 assert!(reader.expires().is_some() && reader.len() == blob.len() as u64);
                 drop(reader);
-                assert!(db.get_range("key", 5, 9).unwrap().unwrap() == blob[5..14], "{what}");
+                assert!(
+                    db.default_keyspace().get_range("key", 5, 9).unwrap().unwrap() == blob[5..14],
+                    "{what}"
+                );
                 db.compact().unwrap();
                 assert_eq!((blobs(&sim), db.verify().unwrap().problems.len()), (files.clone(), 0));
                 db.close().unwrap();
                 db = open(&sim, &setup.options);
             }
             // The entry that does not expire outlives the one that does.
-            assert!(db.set_expiry("key", None).unwrap());
+            assert!(db.default_keyspace().set_expiry("key", None).unwrap());
             setup.clock.advance(2 * ttl);
             db.compact().unwrap();
             assert!(db.get("key").unwrap().unwrap() == blob, "{what}");
-            assert!(db.set_ttl("key", ttl).unwrap());
+            assert!(db.default_keyspace().set_ttl("key", ttl).unwrap());
             setup.clock.advance(2 * ttl);
-            assert!(db.get("key").unwrap().is_none() && !db.set_expiry("key", None).unwrap());
+            assert!(
+                db.get("key").unwrap().is_none()
+                    && !db.default_keyspace().set_expiry("key", None).unwrap()
+            );
             db.compact().unwrap();
             assert_eq!((blobs(&sim), db.verify().unwrap().problems.len()), (vec![], 0), "{what}");
             // A time that is over is a delete.
-            db.put_reader("key", &blob[..]).unwrap();
-            assert!(db.set_expiry("key", Some(std::time::UNIX_EPOCH)).unwrap());
+            db.default_keyspace().put_reader("key", &blob[..]).unwrap();
+            assert!(db.default_keyspace().set_expiry("key", Some(std::time::UNIX_EPOCH)).unwrap());
             assert_eq!(db.get("key").unwrap(), None, "{what}");
             db.compact().unwrap();
             assert_eq!(blobs(&sim), [], "{what}");
@@ -254,7 +275,7 @@ fn replaced_blobs_take_bounded_space() {
         let memtable = setup.options.tuning.memtable_bytes.unwrap() as u64;
         let mut most = 0;
         for round in 0..200 {
-            db.put_reader("key", &value(round, 20_000)[..]).unwrap();
+            db.default_keyspace().put_reader("key", &value(round, 20_000)[..]).unwrap();
             db.wait_idle().unwrap();
             most = most.max(db.metrics().blob_file_bytes);
         }
@@ -271,7 +292,7 @@ fn hidden_blobs_of_a_quiet_database_give_their_space_back() {
         let key = |at: u32| format!("key{at:04}");
         for at in 0..2000 {
             match at % 100 {
-                0 => _ = db.put_reader(key(at), &value(at, 30_000)[..]).unwrap(),
+                0 => _ = db.default_keyspace().put_reader(key(at), &value(at, 30_000)[..]).unwrap(),
                 _ => db.put(key(at), value(at, 60)).unwrap(),
             }
         }
@@ -315,7 +336,7 @@ fn a_reader_that_fails_leaves_what_was_there_and_no_file() {
         let db = open(&sim, &setup.options);
         db.put("key", "before").unwrap();
         for len in [0, 100, 300, 3 * PIECE] {
-            let error = db.put_reader("key", Broken(len)).unwrap_err();
+            let error = db.default_keyspace().put_reader("key", Broken(len)).unwrap_err();
             assert!(error.to_string().contains("the line is down"), "{error}");
             assert_eq!(db.get("key").unwrap().unwrap(), "before");
         }
@@ -335,10 +356,10 @@ fn a_call_that_fails_leaves_no_half_of_a_blob() {
             let faulty = Arc::new(Faulty::over(&sim));
             let storage = faulty.clone();
             let db = Db::open_in(storage, setup.options.clone(), 7).unwrap();
-            db.put_reader("key", &before[..]).unwrap();
+            db.default_keyspace().put_reader("key", &before[..]).unwrap();
             let begin = faulty.calls();
             faulty.fail_call(begin + fails, Fault::Io);
-            let stored = db.put_reader_with("key", &after[..], Durability::Sync);
+            let stored = db.default_keyspace().put_reader_with("key", &after[..], Durability::Sync);
             let reached = faulty.calls() > begin + fails;
             faulty.heal();
             if let Ok(found) = db.get("key") {
@@ -369,7 +390,7 @@ fn a_damaged_piece_is_reported_and_others_are_read() {
         let sim = Sim::new();
         let db = open(&sim, &setup.options);
         let value = value(1, 4 * PIECE);
-        db.put_reader("key", &value[..]).unwrap();
+        db.default_keyspace().put_reader("key", &value[..]).unwrap();
         db.close().unwrap();
         let [name] = &blobs(&sim)[..] else { panic!("{setup}: one blob") };
         let mut image = sim.image();
@@ -379,9 +400,9 @@ fn a_damaged_piece_is_reported_and_others_are_read() {
         let whole = db.get("key").unwrap_err();
         assert_eq!(whole.kind(), ErrorKind::Corruption, "{setup}");
         assert!(whole.to_string().contains(&name.to_string()), "{whole}");
-        let part = db.get_range("key", PIECE as u64 + 5, 100).unwrap().unwrap();
+        let part = db.default_keyspace().get_range("key", PIECE as u64 + 5, 100).unwrap().unwrap();
         assert!(part == value[PIECE + 5..PIECE + 105]);
-        let reader = db.get_reader("key").unwrap().unwrap();
+        let reader = db.default_keyspace().get_reader("key").unwrap().unwrap();
         assert!(io::copy(&mut { reader }, &mut io::sink()).is_err());
         assert!(!db.verify().unwrap().problems.is_empty(), "{setup}");
     }
@@ -395,13 +416,14 @@ fn a_space_limit_holds_for_blobs() {
         let mut options = Setup::tiny(preset, true).with_blobs().options;
         options.space_limit = Some(24 << 20);
         let db = open(&sim, &options);
-        let error = db.put_reader("large", io::repeat(7).take(64 << 20)).unwrap_err();
+        let error =
+            db.default_keyspace().put_reader("large", io::repeat(7).take(64 << 20)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{preset}: {error}");
         assert_eq!(db.get("large").unwrap(), None);
         db.wait_idle().unwrap();
         assert_eq!(blobs(&sim), [], "{preset}");
-        db.put_reader("small", io::repeat(7).take(1 << 20)).unwrap();
-        assert_eq!(db.get_reader("small").unwrap().unwrap().len(), 1 << 20);
+        db.default_keyspace().put_reader("small", io::repeat(7).take(1 << 20)).unwrap();
+        assert_eq!(db.default_keyspace().get_reader("small").unwrap().unwrap().len(), 1 << 20);
     }
 }
 
@@ -414,9 +436,9 @@ fn others_see_blobs() {
         let options = Options { change_retention_bytes: Some(1 << 20), ..setup.options.clone() };
         let db = open(&sim, &options);
         let value = value(3, 3 * PIECE);
-        db.put_reader("first", &value[..]).unwrap();
+        db.default_keyspace().put_reader("first", &value[..]).unwrap();
         db.flush().unwrap();
-        db.put_reader("second", &value[..]).unwrap();
+        db.default_keyspace().put_reader("second", &value[..]).unwrap();
         let told: Vec<_> =
             db.changes(0).unwrap().flat_map(|batch| batch.unwrap().changes).collect();
         let told: Vec<_> = told
@@ -435,7 +457,8 @@ fn others_see_blobs() {
         for (name, db) in [("secondary", &beside), ("copy", &copied)] {
             for key in ["first", "second"] {
                 assert!(db.get(key).unwrap().unwrap() == value, "{setup}: {name}");
-                let part = db.get_range(key, 2 * PIECE as u64 + 3, 9).unwrap().unwrap();
+                let part =
+                    db.default_keyspace().get_range(key, 2 * PIECE as u64 + 3, 9).unwrap().unwrap();
                 assert!(part == value[2 * PIECE + 3..2 * PIECE + 12], "{setup}: {name}");
             }
         }
@@ -452,15 +475,15 @@ fn a_collected_range_has_no_byte_of_a_deleted_blob() {
         let db = open(&sim, &setup.options);
         let told = secret.iter().copied().cycle().take(3 * PIECE).collect::<Vec<u8>>();
         for key in ["a1", "a2", "b"] {
-            db.put_reader(key, &told[..]).unwrap();
+            db.default_keyspace().put_reader(key, &told[..]).unwrap();
         }
         db.flush().unwrap();
         db.put("a1", "short").unwrap();
         db.delete("a2").unwrap();
-        db.collect_range("a".."b").unwrap();
+        db.default_keyspace().collect_range("a".."b").unwrap();
         assert_eq!(blobs(&sim).len(), 1, "{setup}");
         db.delete("b").unwrap();
-        db.collect_range(..).unwrap();
+        db.default_keyspace().collect_range(..).unwrap();
         let image = sim.image();
         for (name, _) in image.list() {
             let bytes = image.read(&name).unwrap_or_default();
@@ -477,7 +500,7 @@ fn blobs_lie_on_the_disk_that_is_meant_for_them() {
     let disks = Disks::new(&setup);
     let open = || session::open_all(&disks.storages(), &setup).unwrap();
     let db = open();
-    db.put_reader("key", &value(1, 5000)[..]).unwrap();
+    db.default_keyspace().put_reader("key", &value(1, 5000)[..]).unwrap();
     let found = |disk: usize| {
         let files = disks.images()[disk].list().into_iter();
         files.filter(|(name, _)| name.kind() == FileKind::Blob).count()
@@ -497,12 +520,15 @@ fn blobs_lie_on_the_disk_that_is_meant_for_them() {
 fn a_reader_of_the_database_cannot_put_blobs() {
     for setup in designs() {
         let sim = Sim::new();
-        open(&sim, &setup.options).put_reader("key", &value(1, 900)[..]).unwrap();
+        open(&sim, &setup.options)
+            .default_keyspace()
+            .put_reader("key", &value(1, 900)[..])
+            .unwrap();
         let volume = |_: &Path| Err(io::ErrorKind::NotFound.into());
         let storage = Arc::new(sim.clone());
         let db = Db::open_read_only_beside(storage, volume, setup.options.clone()).unwrap();
         let mut source = io::repeat(7).take(900);
-        let error = db.put_reader("key", &mut source).unwrap_err();
+        let error = db.default_keyspace().put_reader("key", &mut source).unwrap_err();
         assert_eq!((error.kind(), source.limit()), (ErrorKind::ReadOnly, 900), "{setup}");
         assert!(db.get("key").unwrap().unwrap() == value(1, 900));
         let tail = db.snapshot().get_range("key", 890, 90).unwrap().unwrap();
@@ -540,7 +566,8 @@ fn a_keyspace_that_was_dropped_takes_no_blob() {
 fn a_blob_that_is_not_flushed_counts_as_data() {
     for setup in designs() {
         let db = open(&Sim::new(), &setup.options);
-        let len = db.put_reader("film", Halting::new(&value(7, 9 * PIECE))).unwrap();
+        let len =
+            db.default_keyspace().put_reader("film", Halting::new(&value(7, 9 * PIECE))).unwrap();
         for flushed in [false, true] {
             if flushed {
                 db.flush().unwrap();

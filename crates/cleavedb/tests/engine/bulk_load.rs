@@ -68,15 +68,15 @@ fn an_empty_database_is_loaded_loaded_again_and_opened() {
     for setup in &Setup::designs() {
         let disks = Disks::forgetful(setup);
         let db = open_all(&disks.storages(), setup).unwrap();
-        assert_eq!(db.bulk_load().unwrap().finish().unwrap().entries, 0);
-        let report = db.ingest(pairs(900, 1)).unwrap();
+        assert_eq!(db.default_keyspace().bulk_load().unwrap().finish().unwrap().entries, 0);
+        let report = db.default_keyspace().ingest(pairs(900, 1)).unwrap();
         assert_eq!((report.entries, report.tables_in_level_0), (900, 0), "{setup}");
         let bytes = pairs(900, 1).map(|(key, value)| (key.len() + value.len()) as u64).sum();
         assert!(report.bytes == bytes && report.written > bytes && report.tables > 0, "{setup}");
         has_all(&db, 900, 1);
         check_files(&db, &disks).unwrap();
         assert_eq!(db.metrics().log_written, 0, "{setup}: nothing goes through the log");
-        db.ingest(pairs(900, 2)).unwrap();
+        db.default_keyspace().ingest(pairs(900, 2)).unwrap();
         has_all(&db, 900, 2);
         let copy = Sim::new();
         copy.set_directory_id(77);
@@ -105,7 +105,7 @@ fn keys_that_do_not_ascend_end_a_load_and_leave_nothing() {
         let disks = Disks::forgetful(setup);
         let db = open_all(&disks.storages(), setup).unwrap();
         for (wrong, told) in [("b", "\"b\" behind \"c\""), ("c", "\"c\" twice")] {
-            let mut load = db.bulk_load().unwrap();
+            let mut load = db.default_keyspace().bulk_load().unwrap();
             (0..300).for_each(|i| load.put(format!("a{i:04}"), [1; 900]).unwrap());
             load.put("c", "1").unwrap();
             let error = load.put(wrong, "2").unwrap_err();
@@ -115,9 +115,10 @@ fn keys_that_do_not_ascend_end_a_load_and_leave_nothing() {
             assert!(load.put("d", "3").is_err() && load.finish().is_err());
         }
         assert_eq!(db.range(..).count(), 0, "{setup}");
-        let error = db.bulk_load().unwrap().put(vec![0; 70_000], "x").unwrap_err();
+        let error =
+            db.default_keyspace().bulk_load().unwrap().put(vec![0; 70_000], "x").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        db.ingest([("a", "1")]).unwrap();
+        db.default_keyspace().ingest([("a", "1")]).unwrap();
     }
 }
 
@@ -129,15 +130,19 @@ fn a_load_that_is_dropped_or_closed_leaves_nothing() {
         let mut churn = Churn::new(3);
         churn.work(&db, 80);
         let begin = || {
-            let mut load = db.bulk_load().unwrap();
+            let mut load = db.default_keyspace().bulk_load().unwrap();
             pairs(600, 0).for_each(|(key, value)| load.put(key, value).unwrap());
             load
         };
         let load = begin();
-        assert_eq!(db.bulk_load().err().unwrap().kind(), ErrorKind::Held, "{setup}");
+        assert_eq!(
+            db.default_keyspace().bulk_load().err().unwrap().kind(),
+            ErrorKind::Held,
+            "{setup}"
+        );
         churn.check(&db);
         // It names no file of the load as one that it waits for.
-        db.collect_range(..).unwrap();
+        db.default_keyspace().collect_range(..).unwrap();
         drop(load);
         let files = |disks: &Disks| disks.images().iter().map(|it| it.list().len()).sum::<usize>();
         let before = files(&disks);
@@ -147,19 +152,19 @@ fn a_load_that_is_dropped_or_closed_leaves_nothing() {
         let mut load = begin();
         db.clone().close().unwrap();
         assert_eq!(load.put("z", "1").unwrap_err().kind(), ErrorKind::Closed, "{setup}");
-        assert_eq!(db.bulk_load().err().unwrap().kind(), ErrorKind::Closed);
+        assert_eq!(db.default_keyspace().bulk_load().err().unwrap().kind(), ErrorKind::Closed);
         drop((load, db));
         let db = open_all(&disks.storages(), setup).unwrap();
         check_files(&db, &disks).unwrap();
         churn.check(&db);
-        let mut load = db.bulk_load().unwrap();
+        let mut load = db.default_keyspace().bulk_load().unwrap();
         pairs(600, 0).for_each(|(key, value)| load.put(key, value).unwrap());
         db.close_now().unwrap();
         let again = open_all(&disks.storages(), setup).unwrap();
         assert_eq!(load.finish().unwrap_err().kind(), ErrorKind::Closed, "{setup}");
         check_files(&again, &disks).unwrap();
         churn.check(&again);
-        again.ingest(pairs(10, 0)).unwrap();
+        again.default_keyspace().ingest(pairs(10, 0)).unwrap();
         again.wait_idle().unwrap();
         check_files(&again, &disks).unwrap();
     }
@@ -176,7 +181,7 @@ fn snapshots_and_cursors_do_not_see_a_load_and_transactions_meet_it() {
         assert_eq!(absent.get("key000100").unwrap(), None);
         assert_eq!(other.get("z").unwrap().unwrap(), "old");
         writer.put("key000003", "written later").unwrap();
-        let mut load = db.bulk_load().unwrap();
+        let mut load = db.default_keyspace().bulk_load().unwrap();
         pairs(200, 0).for_each(|(key, value)| load.put(key, value).unwrap());
         db.put("key000004", "older than the load").unwrap();
         let late = db.snapshot();
@@ -279,7 +284,7 @@ fn a_call_fails(
     let begun = faulty.calls();
     faulty.fail_call(begun + call, fault);
     let loaded = (|| {
-        let mut load = db.bulk_load()?;
+        let mut load = db.default_keyspace().bulk_load()?;
         for (at, (key, value)) in pairs(60, 0).enumerate() {
             load.put(key, value)?;
             if at == 30 {
@@ -325,13 +330,13 @@ fn a_full_disk_ends_a_load_and_the_store_goes_on() {
         let db = open(Arc::new(sim.clone()), setup).unwrap();
         let mut churn = Churn::new(4);
         churn.write(&db, 100);
-        let mut load = db.bulk_load().unwrap();
+        let mut load = db.default_keyspace().bulk_load().unwrap();
         let error = (0..).find_map(|i| load.put(key(i), value(i, 0)).err()).unwrap();
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{setup}: {error}");
         check_files(&db, &(&sim).into()).unwrap();
         churn.write(&db, 100);
         churn.check(&db);
-        db.ingest((0..100).map(|i| (key(i), value(i, 0)))).unwrap();
+        db.default_keyspace().ingest((0..100).map(|i| (key(i), value(i, 0)))).unwrap();
     }
 }
 
@@ -340,7 +345,7 @@ fn a_load_keeps_the_space_limit() {
     for setup in &Setup::designs() {
         let store = FullStore::new(limited(setup)).unwrap();
         store.fill(0..200, 0).unwrap();
-        let mut load = store.db.bulk_load().unwrap();
+        let mut load = store.db.default_keyspace().bulk_load().unwrap();
         let mut put = |i: u32| {
             let put = load.put(key(i), value(i, 1));
             store.within().unwrap();
@@ -350,7 +355,7 @@ fn a_load_keeps_the_space_limit() {
         assert!(error.kind() == ErrorKind::NoSpace && error.fact("limit").is_some(), "{error}");
         store.check((0..200).map(|i| (i, Some(0)))).unwrap();
         store.fill(0..200, 2).unwrap();
-        store.db.ingest((0..300).map(|i| (key(i), value(i, 3)))).unwrap();
+        store.db.default_keyspace().ingest((0..300).map(|i| (key(i), value(i, 3)))).unwrap();
         store.check((0..300).map(|i| (i, Some(3)))).unwrap();
         store.within().unwrap();
     }
@@ -396,7 +401,7 @@ fn writers_and_readers_go_on_beside_loads() {
                 }
             });
             for round in 1..=LOADS {
-                let mut load = db.bulk_load().unwrap();
+                let mut load = db.default_keyspace().bulk_load().unwrap();
                 for (key, value) in pairs(400, u32::from(round)) {
                     load.put(key, value).unwrap();
                 }
@@ -406,7 +411,7 @@ fn writers_and_readers_go_on_beside_loads() {
             stop.store(true, Ordering::Relaxed);
         });
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
-        db.ingest(pairs(400, 99)).unwrap();
+        db.default_keyspace().ingest(pairs(400, 99)).unwrap();
         for (key, value) in pairs(400, 99) {
             assert_eq!(db.get(&key).unwrap().unwrap(), value, "{setup}");
         }
@@ -423,11 +428,14 @@ fn what_others_write_stays_in_deep_levels_where_keys_are_apart() {
     let setup = &Setup::tiny(Preset::Lsm, true);
     let db = open(Arc::new(Sim::new()), setup).unwrap();
     for round in 0..20 {
-        let report = db.ingest((0..100).map(|i| (format!("{round:03}/{i:03}"), [1; 100]))).unwrap();
+        let report = db
+            .default_keyspace()
+            .ingest((0..100).map(|i| (format!("{round:03}/{i:03}"), [1; 100])))
+            .unwrap();
         assert_eq!(report.tables_in_level_0, 0);
     }
     assert_eq!(db.range(..).count(), 2000);
-    let again = db.ingest([("000/000", "x"), ("019/099", "y")]).unwrap();
+    let again = db.default_keyspace().ingest([("000/000", "x"), ("019/099", "y")]).unwrap();
     assert_eq!((again.tables, again.tables_in_level_0), (1, 1));
     assert_eq!(db.get("000/000").unwrap().unwrap(), "x");
 }

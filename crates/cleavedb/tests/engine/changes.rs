@@ -414,7 +414,7 @@ fn changes_are_applied_to_a_store_of_any_preset() {
             replica.apply_changes(&batch.unwrap()).unwrap();
         }
         assert_eq!(content(&replica), content(&source), "{preset}");
-        let expiry = |db: &Db| db.get_with_expiry("t").unwrap().unwrap().1;
+        let expiry = |db: &Db| db.default_keyspace().get_with_expiry("t").unwrap().unwrap().1;
         assert_eq!(expiry(&replica), expiry(&source), "{preset}");
     }
     let kind = ChangeKind::PutBlob { key: "blob".into(), len: 1 << 30, expires: None };

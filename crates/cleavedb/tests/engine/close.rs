@@ -53,7 +53,7 @@ fn every_call_of_every_handle_is_refused_after_a_close() {
             db.step().map(drop),
             db.sync(),
             db.verify().map(drop),
-            db.store_min_separated(None),
+            db.default_keyspace().store_min_separated(None),
         ];
         for (number, call) in calls.into_iter().enumerate() {
             let error = call.expect_err("a closed database must refuse");

@@ -162,8 +162,8 @@ fn a_keyspace_keeps_its_compression() {
             ..KeyspaceOptions::default()
         };
         let orders = db.create_keyspace("orders", options).unwrap();
-        assert_eq!(db.compression(), ValueCompression::None);
-        let refused = db.train_dictionary().unwrap_err();
+        assert_eq!(db.default_keyspace().compression(), ValueCompression::None);
+        let refused = db.default_keyspace().train_dictionary().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
         assert!(!orders.train_dictionary().unwrap(), "it has no values");
         db.put("key", json(1)).unwrap();
@@ -174,7 +174,7 @@ fn a_keyspace_keeps_its_compression() {
         let refused = orders.collect_range(..).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Held, "{refused}");
         orders.store_compression(Some(ValueCompression::Lz4)).unwrap();
-        let default = db.store_compression(None).unwrap_err();
+        let default = db.default_keyspace().store_compression(None).unwrap_err();
         assert_eq!(default.kind(), ErrorKind::InvalidArgument);
         drop((orders, db));
         let db = open(&disks.kill(), &setup);

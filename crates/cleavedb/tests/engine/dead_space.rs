@@ -67,7 +67,7 @@ fn fill(db: &Db, end: &str) {
     let space = db.keyspace("space").unwrap();
     for at in 0..LIVING + ENDING {
         let (key, value, in_space) = (key(at), value(at), end == "a drop" && !is_living(at));
-        let target = if in_space { &space } else { &**db };
+        let target = if in_space { &space } else { db.default_keyspace() };
         match (is_living(at), end) {
             (true, _) => target.put(key, value).unwrap(),
             (false, "a filled store") => {}
@@ -133,7 +133,9 @@ fn deleted_blobs_give_their_space_back_across_sessions() {
         for day in 0..16 {
             for number in 5 * day..5 * day + 5 {
                 let db = open(&sim, &setup.options);
-                db.put_reader(blob(number), &vec![number as u8; LONG][..]).unwrap();
+                db.default_keyspace()
+                    .put_reader(blob(number), &vec![number as u8; LONG][..])
+                    .unwrap();
                 if day > 0 {
                     db.delete(blob(number - 5)).unwrap();
                 }
@@ -156,7 +158,7 @@ fn deleted_blobs_count_as_dead() {
         let sim = Sim::new();
         let mut db = open(&sim, &setup.options);
         for number in 0..5u32 {
-            db.put_reader(number.to_be_bytes(), &vec![1; LONG][..]).unwrap();
+            db.default_keyspace().put_reader(number.to_be_bytes(), &vec![1; LONG][..]).unwrap();
         }
         db.flush().unwrap();
         (0..4u32).for_each(|number| db.delete(number.to_be_bytes()).unwrap());
@@ -183,7 +185,7 @@ fn blobs_in_deleted_ranges_give_their_space_back() {
         let db = open(&sim, &setup.options);
         for at in 0..600 {
             match at % 30 {
-                0 => _ = db.put_reader(key(at), &vec![1; LONG][..]).unwrap(),
+                0 => _ = db.default_keyspace().put_reader(key(at), &vec![1; LONG][..]).unwrap(),
                 _ => db.put(key(at), [7; 60]).unwrap(),
             }
         }

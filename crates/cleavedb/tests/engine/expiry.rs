@@ -35,12 +35,12 @@ fn a_value_is_there_until_its_time_for_every_read() {
                     db.flush().unwrap();
                 }
                 assert_eq!(db.get("a").unwrap().unwrap(), value, "{setup}");
-                let (found, expiry) = db.get_with_expiry("a").unwrap().unwrap();
+                let (found, expiry) = db.default_keyspace().get_with_expiry("a").unwrap().unwrap();
                 assert_eq!(
                     (found, expiry),
                     (value.clone().into(), Some(setup.clock.now() + 2 * SECOND))
                 );
-                assert_eq!(db.get_with_expiry("b").unwrap().unwrap().1, None);
+                assert_eq!(db.default_keyspace().get_with_expiry("b").unwrap().unwrap().1, None);
                 let mut cursor = db.cursor(..);
                 assert!(cursor.next().unwrap() && cursor.expiry() == expiry, "{setup}");
                 assert_eq!(cursor.value().unwrap().unwrap(), value);
@@ -100,9 +100,12 @@ fn a_put_decides_anew_when_its_value_expires() {
         db.put_with("a", "first", PutOptions::new().ttl(SECOND)).unwrap();
         db.put("a", "second").unwrap();
         db.put_with("b", "x", PutOptions::new().ttl(SECOND)).unwrap();
-        assert!(db.set_expiry("b", None).unwrap() && !db.set_expiry("c", None).unwrap());
+        assert!(
+            db.default_keyspace().set_expiry("b", None).unwrap()
+                && !db.default_keyspace().set_expiry("c", None).unwrap()
+        );
         db.put_with("d", "x", PutOptions::new().ttl(SECOND)).unwrap();
-        assert!(db.set_ttl("d", 3 * SECOND).unwrap());
+        assert!(db.default_keyspace().set_ttl("d", 3 * SECOND).unwrap());
         db.put_with("gone", "x", PutOptions::new().ttl(Duration::ZERO)).unwrap();
         let past = Some(setup.clock.now() - SECOND);
         db.put_with("past", "x", PutOptions::new().until(past)).unwrap();
@@ -115,20 +118,24 @@ fn a_put_decides_anew_when_its_value_expires() {
         setup.clock.advance(2 * SECOND);
         let keys: Vec<_> = db.range(..).keys_only().map(|item| item.unwrap().key).collect();
         assert_eq!(keys, ["a", "b", "d", "never"], "{setup}");
-        assert!(!db.set_ttl("gone", SECOND).unwrap(), "it does not come back");
+        assert!(!db.default_keyspace().set_ttl("gone", SECOND).unwrap(), "it does not come back");
         // An expired key counts as absent.
         db.put_with("lock", "one", PutOptions::new().ttl(SECOND)).unwrap();
-        assert!(!db.put_if_absent("lock", "two").unwrap());
+        assert!(!db.default_keyspace().put_if_absent("lock", "two").unwrap());
         setup.clock.advance(SECOND);
-        assert!(db.put_if_absent("lock", "two").unwrap());
+        assert!(db.default_keyspace().put_if_absent("lock", "two").unwrap());
         assert_eq!(db.get("lock").unwrap().unwrap(), "two");
         // Conditional writes give their value a time to live, too.
         let second = PutOptions::new().ttl(SECOND).durability(Durability::Sync);
-        assert!(db.put_if_absent_with("first", "x", second).unwrap());
-        assert!(db.compare_and_swap_with("lock", Some("two"), Some("x"), second).unwrap());
-        db.update_with("old", |_| Some("x"), second).unwrap();
+        assert!(db.default_keyspace().put_if_absent_with("first", "x", second).unwrap());
+        assert!(
+            db.default_keyspace()
+                .compare_and_swap_with("lock", Some("two"), Some("x"), second)
+                .unwrap()
+        );
+        db.default_keyspace().update_with("old", |_| Some("x"), second).unwrap();
         for key in ["first", "lock", "old"] {
-            let (value, expiry) = db.get_with_expiry(key).unwrap().unwrap();
+            let (value, expiry) = db.default_keyspace().get_with_expiry(key).unwrap().unwrap();
             assert_eq!((&value[..], expiry.is_some()), (&b"x"[..], true), "{setup}: {key}");
         }
         setup.clock.advance(SECOND);
@@ -152,7 +159,10 @@ fn keyspaces_have_a_time_to_live() {
         db.write(&batch).unwrap();
         setup.clock.advance(2 * SECOND);
         assert_eq!((sessions.range(..).count(), db.range(..).count()), (2, 1), "{setup}");
-        assert_eq!(db.store_ttl(Some(SECOND)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            db.default_keyspace().store_ttl(Some(SECOND)).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
         if db.options().layout().separates() {
             sessions.store_min_separated(Some(5)).unwrap();
         }
@@ -297,7 +307,7 @@ fn a_clock_that_jumps_ahead_for_a_moment_takes_nothing() {
         are_there(&db);
         assert_eq!(db.metrics().clock_jumps, 2, "{setup}: there and back");
         db.put_with("lock", "holder", PutOptions::new().ttl(30 * SECOND)).unwrap();
-        let expiry = db.get_with_expiry("lock").unwrap().unwrap().1;
+        let expiry = db.default_keyspace().get_with_expiry("lock").unwrap().unwrap().1;
         assert_eq!(expiry, Some(begin + 31 * SECOND), "{setup}");
         setup.clock.advance(30 * SECOND);
         assert_eq!(db.get("lock").unwrap(), None, "{setup}");
@@ -328,7 +338,10 @@ fn a_clock_that_steps_back_by_an_hour_ends_locks_in_time() {
         db.put_with("first", "v", PutOptions::new().ttl(SECOND)).unwrap();
         setup.clock.set(right);
         db.put_with("lock", "holder", PutOptions::new().ttl(30 * SECOND)).unwrap();
-        assert_eq!(db.get_with_expiry("lock").unwrap().unwrap().1, Some(right + 30 * SECOND));
+        assert_eq!(
+            db.default_keyspace().get_with_expiry("lock").unwrap().unwrap().1,
+            Some(right + 30 * SECOND)
+        );
         setup.clock.advance(29 * SECOND);
         assert!(db.contains_key("lock").unwrap(), "{setup}");
         setup.clock.advance(SECOND);

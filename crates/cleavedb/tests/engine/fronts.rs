@@ -24,7 +24,7 @@ fn pops_step_over_no_key_that_was_taken_before() {
         let key = |i: u32| i.to_be_bytes();
         (0..3000).for_each(|i| db.put(key(i), "item").unwrap());
         for i in 0..2000 {
-            assert_eq!(db.pop_first().unwrap().unwrap().key, key(i)[..]);
+            assert_eq!(db.default_keyspace().pop_first().unwrap().unwrap().key, key(i)[..]);
         }
         let dead = db.metrics().dead_read;
         assert!(dead < 3 * 2000, "{setup}: {dead}");
@@ -52,7 +52,7 @@ fn what_is_put_beside_pops_is_taken_once() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while left.load(Relaxed) > 0 {
-                    match db.pop_first() {
+                    match db.default_keyspace().pop_first() {
                         Ok(Some(item)) => {
                             left.fetch_sub(1, Relaxed);
                             taken.lock().unwrap().push(item.key);

@@ -287,8 +287,8 @@ fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
             batch.keyspace(&named).delete_range("z".."a").map(drop),
             transaction.delete_range("z".."a"),
             transaction.keyspace(&named).delete_range("z".."a"),
-            db.compact_range("z".."a"),
-            db.collect_range("z".."a"),
+            db.default_keyspace().compact_range("z".."a"),
+            db.default_keyspace().collect_range("z".."a"),
         ];
         for (at, refused) in refused.into_iter().enumerate() {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument, "{setup}, {at}");
@@ -298,9 +298,9 @@ fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
         db.delete_range("m".."m").unwrap();
         transaction.delete_range("m".."m").unwrap();
         drop(transaction);
-        db.collect_range("x".."x").unwrap();
+        db.default_keyspace().collect_range("x".."x").unwrap();
         assert_eq!((db.range("z".."a").count(), db.range(..).count()), (0, 1));
-        assert_eq!(db.approximate_size("z".."a").unwrap().entries, 0);
+        assert_eq!(db.default_keyspace().approximate_size("z".."a").unwrap().entries, 0);
     }
 }
 

@@ -155,7 +155,7 @@ fn a_listener_may_use_the_database_and_is_refused_what_would_wait() {
                     db.drop_keyspace(&name).unwrap();
                     // A load waits for flushes, and keeps writers waiting.
                     let loaded = (0..9u32).map(|n| (format!("load {n:02}"), [2; 400]));
-                    db.ingest(loaded).unwrap();
+                    db.default_keyspace().ingest(loaded).unwrap();
                 }
             }
             db.flush().unwrap();

@@ -108,9 +108,9 @@ fn ranges_with_operands_are_sized_compacted_and_collected() {
         let all = || db.range(..).map(Result::unwrap).collect::<Vec<_>>();
         let before = all();
         db.delete_range("10".."20").unwrap();
-        db.compact_range("05".."25").unwrap();
-        assert!(db.approximate_size(..).unwrap().entries >= 10, "{setup}");
-        db.collect_range(..).unwrap();
+        db.default_keyspace().compact_range("05".."25").unwrap();
+        assert!(db.default_keyspace().approximate_size(..).unwrap().entries >= 10, "{setup}");
+        db.default_keyspace().collect_range(..).unwrap();
         let outside = |item: &&cleavedb::Item| item.key < "10" || item.key >= "20";
         assert!(all().iter().eq(before.iter().filter(outside)), "{setup}");
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
@@ -186,18 +186,18 @@ fn a_value_that_expires_keeps_its_expiry_when_it_is_merged() {
             let value = "v".repeat(len);
             // Merges beside the values that expire, of one that stays.
             db.merge("stays", &Operand::add(1)).unwrap();
-            for keyspace in [&*db, &sessions] {
+            for keyspace in [db.default_keyspace(), &sessions] {
                 keyspace.put_with(&key, &value, PutOptions::new().ttl(minute)).unwrap();
             }
             let ends = Some(setup.clock.now() + minute);
             for (number, job) in jobs.iter().enumerate() {
                 setup.clock.advance(minute / 10);
-                for keyspace in [&*db, &sessions] {
+                for keyspace in [db.default_keyspace(), &sessions] {
                     merge(keyspace, &key, number);
                 }
                 job(&db).unwrap();
                 let expected = value.clone() + &"1".repeat(number + 1);
-                for keyspace in [&*db, &sessions] {
+                for keyspace in [db.default_keyspace(), &sessions] {
                     let found = keyspace.get_with_expiry(&key).unwrap().unwrap();
                     assert_eq!(found, (expected.clone().into(), ends), "{setup}");
                     let mut cursor = keyspace.cursor(&key[..]..);
@@ -212,16 +212,19 @@ fn a_value_that_expires_keeps_its_expiry_when_it_is_merged() {
                 assert_eq!(before.get(&key).unwrap().unwrap().len(), len + 4, "{setup}");
             }
             // What follows begins anew.
-            for keyspace in [&*db, &sessions] {
+            for keyspace in [db.default_keyspace(), &sessions] {
                 merge(keyspace, &key, round);
             }
             let ends = Some(setup.clock.now() + minute);
-            let plain = db.get_with_expiry(&key).unwrap().unwrap();
+            let plain = db.default_keyspace().get_with_expiry(&key).unwrap().unwrap();
             assert_eq!(plain, ("1".into(), None), "{setup}");
             assert_eq!(sessions.get_with_expiry(&key).unwrap().unwrap(), ("1".into(), ends));
             assert_eq!(before.get(&key).unwrap().unwrap().len(), len + 4, "{setup}");
         }
-        assert_eq!(db.get_with_expiry("stays").unwrap().unwrap(), ("2".into(), None));
+        assert_eq!(
+            db.default_keyspace().get_with_expiry("stays").unwrap().unwrap(),
+            ("2".into(), None)
+        );
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
     }
 }
@@ -234,7 +237,7 @@ fn a_counter_of_a_minute_is_gone_after_a_hundred_merges() {
         let ends = setup.clock.now() + Duration::from_secs(60);
         db.put_with("hits:ann", "1", PutOptions::new().ttl(Duration::from_secs(60))).unwrap();
         (0..100).for_each(|_| db.merge("hits:ann", &Operand::add(1)).unwrap());
-        let found = db.get_with_expiry("hits:ann").unwrap().unwrap();
+        let found = db.default_keyspace().get_with_expiry("hits:ann").unwrap().unwrap();
         assert_eq!(found, ("101".into(), Some(ends)), "{setup}");
         for seconds in [61, 86_400] {
             setup.clock.advance(Duration::from_secs(seconds));
@@ -267,12 +270,12 @@ fn merges_beside_a_put_with_a_time_to_live_go_with_it() {
                             db.merge(key, &Operand::add(1)).unwrap();
                         }
                         if thread == 0 {
-                            assert!(db.set_ttl(key, minute).unwrap());
+                            assert!(db.default_keyspace().set_ttl(key, minute).unwrap());
                         }
                     });
                 }
             });
-            let (hits, expiry) = db.get_with_expiry(&key).unwrap().unwrap();
+            let (hits, expiry) = db.default_keyspace().get_with_expiry(&key).unwrap().unwrap();
             assert_eq!((&hits[..], expiry), (&b"12"[..], Some(setup.clock.now() + minute)));
             // Nothing expires in the keyspace when the next round begins.
             setup.clock.advance(minute);
@@ -302,7 +305,11 @@ fn a_merge_that_fails_has_written_nothing() {
         batch.merge("hits", &Operand::add(1)).unwrap();
         db.write(&batch).unwrap();
         let expected = ("42".into(), Some(setup.clock.now() + minute));
-        assert_eq!(db.get_with_expiry("hits").unwrap().unwrap(), expected, "{setup}");
+        assert_eq!(
+            db.default_keyspace().get_with_expiry("hits").unwrap().unwrap(),
+            expected,
+            "{setup}"
+        );
         setup.clock.advance(minute);
         assert_eq!(db.get("hits").unwrap(), None, "{setup}");
     }
@@ -385,8 +392,11 @@ fn a_transaction_reads_what_it_merges() {
         let mut reader = reader;
         reader.put("copy", "2").unwrap();
         assert_eq!(reader.commit().unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(db.update("count", |old| old.map(<[u8]>::to_vec)).unwrap().unwrap(), "42");
-        assert!(db.compare_and_swap("count", Some("42"), Some("0")).unwrap());
+        assert_eq!(
+            db.default_keyspace().update("count", |old| old.map(<[u8]>::to_vec)).unwrap().unwrap(),
+            "42"
+        );
+        assert!(db.default_keyspace().compare_and_swap("count", Some("42"), Some("0")).unwrap());
     }
 }
 
@@ -459,7 +469,7 @@ fn a_merge_that_does_not_fit_is_named_and_hides_nothing_but_its_key() {
                 let about = (error.kind(), error.fact("operator"), error.fact("key"));
                 assert_eq!(about, (ErrorKind::Merge, Some("add"), Some("text")), "{setup}");
                 assert!(error.message().contains("a put or a delete of the key mends it"));
-                let below = db.get_below_failed_merge("text").unwrap().unwrap();
+                let below = db.default_keyspace().get_below_failed_merge("text").unwrap().unwrap();
                 assert_eq!(below, format!("{text}1").as_bytes(), "{setup}");
                 let (mut cursor, mut found) = (db.cursor(..), Vec::new());
                 while cursor.next().unwrap() {
@@ -473,8 +483,11 @@ fn a_merge_that_does_not_fit_is_named_and_hides_nothing_but_its_key() {
                 let named = report.unmerged.iter().map(|e| (e.fact("keyspace"), e.fact("key")));
                 assert!(named.eq([(Some("default"), Some("text"))]), "{setup}: {report:?}");
             }
-            assert_eq!(db.get_below_failed_merge("a").unwrap().unwrap(), text.as_bytes());
-            assert_eq!(db.get_below_failed_merge("b").unwrap(), None);
+            assert_eq!(
+                db.default_keyspace().get_below_failed_merge("a").unwrap().unwrap(),
+                text.as_bytes()
+            );
+            assert_eq!(db.default_keyspace().get_below_failed_merge("b").unwrap(), None);
             db.put("text", "5").unwrap();
             assert_eq!(db.get("text").unwrap().unwrap(), "5", "{setup}");
             assert_eq!(db.verify().unwrap().unmerged_keys, 0, "{setup}");

@@ -33,7 +33,7 @@ fn later_opens_use_what_was_saved() {
     for preset in PRESETS {
         let (sim, options) = (Sim::new(), Setup::tiny(preset, true).options);
         let db = open(&sim, &options);
-        db.store_min_separated(Some(200)).unwrap();
+        db.default_keyspace().store_min_separated(Some(200)).unwrap();
         assert_eq!(
             db.options().min_separated,
             Some(usual(preset)),
@@ -55,7 +55,7 @@ fn who_names_a_threshold_gets_it() {
     for preset in PRESETS {
         let (sim, saved) = (Sim::new(), Setup::tiny(preset, true).options);
         let db = open(&sim, &saved);
-        db.store_min_separated(Some(200)).unwrap();
+        db.default_keyspace().store_min_separated(Some(200)).unwrap();
         db.close().unwrap();
         let named = Options { min_separated: Some(50), ..saved.clone() };
         let db = open(&sim, &named);
@@ -69,7 +69,7 @@ fn who_names_a_threshold_gets_it() {
 fn what_was_saved_survives_a_power_loss() {
     let (sim, options) = (Sim::new(), Setup::tiny(Preset::HashKv, true).options);
     let db = open(&sim, &options);
-    db.store_min_separated(Some(200)).unwrap();
+    db.default_keyspace().store_min_separated(Some(200)).unwrap();
     let mut replay = sim.replay(SECTOR);
     replay.advance(replay.last_point());
     let images: Vec<_> = replay.power_loss(&PowerLoss::default()).collect();
@@ -86,7 +86,7 @@ fn what_was_saved_can_be_forgotten() {
         let (sim, options) = (Sim::new(), Setup::tiny(preset, true).options);
         for saved in [Some(0), Some(usize::MAX), Some(77), None] {
             let db = open(&sim, &options);
-            db.store_min_separated(saved).unwrap();
+            db.default_keyspace().store_min_separated(saved).unwrap();
             db.close().unwrap();
             let expected = saved.map_or(usual(preset), |saved| saved.min(usize::MAX - 1));
             assert_eq!(open(&sim, &options).options().min_separated, Some(expected), "{preset}");
@@ -98,7 +98,10 @@ fn what_was_saved_can_be_forgotten() {
 fn a_preset_that_separates_nothing_has_nothing_to_save() {
     for preset in [Preset::Lsm, Preset::Ohdb] {
         let db = open(&Sim::new(), &Setup::tiny(preset, true).options);
-        assert_eq!(db.store_min_separated(Some(9)).unwrap_err().kind(), ErrorKind::InvalidOptions);
+        assert_eq!(
+            db.default_keyspace().store_min_separated(Some(9)).unwrap_err().kind(),
+            ErrorKind::InvalidOptions
+        );
         assert_eq!(db.options().min_separated, None);
     }
 }

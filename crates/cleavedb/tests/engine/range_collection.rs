@@ -62,7 +62,7 @@ fn a_kill_in_the_midst_loses_nothing_and_the_next_call_does_the_rest() {
         needles.drop_one(&db);
         let begin = disks.time();
         let collect = |db: &Db| {
-            db.collect_range(ENDS).unwrap();
+            db.default_keyspace().collect_range(ENDS).unwrap();
             db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
             db.collect_dropped().unwrap();
         };
@@ -98,7 +98,7 @@ fn a_failed_call_loses_nothing_and_the_next_one_does_the_rest() {
             if let Some(call) = failing {
                 faulty.fail_call(before + call, Fault::Io);
             }
-            let done = db.collect_range(ENDS);
+            let done = db.default_keyspace().collect_range(ENDS);
             let calls = faulty.calls() - before;
             if done.is_ok() && failing.is_none() {
                 return calls;
@@ -143,12 +143,12 @@ fn readers_are_waited_for_by_the_caller() {
         drop(transaction);
         let mut present = db.range(..);
         let first = present.next().unwrap().unwrap();
-        let error = db.collect_range(ENDS).unwrap_err();
+        let error = db.default_keyspace().collect_range(ENDS).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Held, "{setup}: {error}");
         assert!(error.fact("file").is_some(), "{setup}: {error}");
         assert!(present.all(|item| item.unwrap().key > first.key), "{setup}");
         drop(present);
-        db.collect_range(ENDS).unwrap();
+        db.default_keyspace().collect_range(ENDS).unwrap();
         db.keyspace("other").unwrap().collect_range(ENDS).unwrap();
         db.keyspace("dropped").unwrap().collect_range(ENDS).unwrap();
         no_needle(&needles, &disks, &setup.name);
@@ -204,7 +204,8 @@ fn on_a_real_disk_too_while_others_write() {
             needles.delete_most(db, setup);
             let dropped = needles.drop_one(db);
             let other = db.keyspace("other").unwrap();
-            let collected = [&**db, &other].map(|keyspace| keyspace.collect_range(ENDS));
+            let collected =
+                [db.default_keyspace(), &other].map(|keyspace| keyspace.collect_range(ENDS));
             let whole = dropped.collect_range(..);
             stop.store(true, Ordering::Relaxed);
             writer.join().unwrap();
@@ -275,10 +276,10 @@ fn what_is_alive_is_not_rewritten() {
         let disks = Disks::forgetful(setup);
         let db = session::open_all(&disks.storages(), setup).unwrap();
         needles.work(&db, WRITES);
-        db.collect_range(ENDS).unwrap();
+        db.default_keyspace().collect_range(ENDS).unwrap();
         let before = db.metrics();
-        db.collect_range(ENDS).unwrap();
-        db.collect_range("x".."y").unwrap();
+        db.default_keyspace().collect_range(ENDS).unwrap();
+        db.default_keyspace().collect_range("x".."y").unwrap();
         let after = db.metrics();
         assert_eq!(before.collections, after.collections, "{setup}");
         needles.check(&db);

@@ -52,7 +52,7 @@ fn check(db: &Db, lens: &[usize], rng: &mut Rng, what: &str) -> (f64, f64) {
     for _ in 0..40 {
         let from = rng.index(KEYS - LEAST);
         let to = from + LEAST + rng.index(KEYS - from - LEAST + 1);
-        let size = db.approximate_size(key(from)..key(to)).unwrap();
+        let size = db.default_keyspace().approximate_size(key(from)..key(to)).unwrap();
         let bytes: usize = lens[from..to].iter().map(|len| len + key(0).len()).sum();
         let RangeSize { entries, index_bytes, value_bytes } = size;
         let keys = is_near(entries, (to - from) as u64);
@@ -65,7 +65,11 @@ fn check(db: &Db, lens: &[usize], rng: &mut Rng, what: &str) -> (f64, f64) {
     let nothing = RangeSize::default();
     let between = [format!("{}a", key(3)), format!("{}b", key(3))];
     for empty in [&between[0][..]..&between[1][..], "l".."m", "a".."b", "z".."a"] {
-        assert_eq!(db.approximate_size(empty.clone()).unwrap(), nothing, "{what}: {empty:?}");
+        assert_eq!(
+            db.default_keyspace().approximate_size(empty.clone()).unwrap(),
+            nothing,
+            "{what}: {empty:?}"
+        );
     }
     let other = db.keyspace("other").unwrap();
     let within = other.approximate_size(..).unwrap().entries;
@@ -95,11 +99,19 @@ fn a_range_is_about_as_large_as_its_estimate_under_every_setup() {
         db.compact().unwrap();
         look("collected and compacted");
         db.delete_range("a".."l").unwrap();
-        assert_eq!(db.approximate_size("a".."l").unwrap(), RangeSize::default(), "{setup}");
+        assert_eq!(
+            db.default_keyspace().approximate_size("a".."l").unwrap(),
+            RangeSize::default(),
+            "{setup}"
+        );
         db.put(key(5), "again").unwrap();
-        assert_eq!(db.approximate_size(..).unwrap().entries, 1, "{setup}");
+        assert_eq!(db.default_keyspace().approximate_size(..).unwrap().entries, 1, "{setup}");
         db.delete(key(5)).unwrap();
-        assert_eq!(db.approximate_size(..).unwrap(), RangeSize::default(), "{setup}");
+        assert_eq!(
+            db.default_keyspace().approximate_size(..).unwrap(),
+            RangeSize::default(),
+            "{setup}"
+        );
     }
     println!("worst factors of keys and bytes: {worst:.2?}");
 }

@@ -83,7 +83,7 @@ fn copied(disks: &Disks, setup: &Setup) -> Disks {
 
 /// Every way to read gives `state`, and the store's own check finds nothing.
 fn holds(db: &Db, state: &State, setup: &Setup) {
-    assert_eq!(everything(db).unwrap(), *state, "{setup}");
+    assert_eq!(everything(db.default_keyspace()).unwrap(), *state, "{setup}");
     let expected = state.range(None, None);
     Walk::new(db.cursor(..), 3).go(20, &expected).unwrap_or_else(|e| panic!("{setup}: {e}"));
     let keys: Vec<_> = (0..KEYS + 1).map(key).collect();
@@ -170,7 +170,7 @@ fn after_any_crash_a_reader_finds_what_a_writer_does() {
 fn same_for_both(images: &[Image], setup: &Setup) -> bool {
     let disks = Disks::from_images(images, setup);
     let found = |opened: Result<Db, Error>| match opened {
-        Ok(db) => Ok((everything(&db).unwrap(), db.recovery_report().clone())),
+        Ok(db) => Ok((everything(db.default_keyspace()).unwrap(), db.recovery_report().clone())),
         Err(e) => Err(e.kind()),
     };
     let read = found(open_read_only(&disks.storages(), setup));
@@ -231,8 +231,8 @@ fn every_call_that_writes_is_refused_and_reads_go_on() {
                 db.sync(),
                 db.wait_idle(),
                 db.step().map(drop),
-                db.store_min_separated(Some(100)),
-                db.put_if_absent("key", "value").map(drop),
+                db.default_keyspace().store_min_separated(Some(100)),
+                db.default_keyspace().put_if_absent("key", "value").map(drop),
                 db.transact(|transaction| transaction.delete(key(1))),
             ];
             for (nth, refused) in refused.into_iter().enumerate() {

@@ -48,7 +48,12 @@ pub(crate) fn plant(preset: Preset, to: &Path) -> State {
         let value = format!("{number} in round {round}, ").repeat(1 + number as usize % 40);
         match number % 4 {
             // A blob, if it is long enough.
-            0 => _ = db.put_reader_with(key(number), value.as_bytes(), Durability::Os).unwrap(),
+            0 => {
+                _ = db
+                    .default_keyspace()
+                    .put_reader_with(key(number), value.as_bytes(), Durability::Os)
+                    .unwrap()
+            }
             _ => db.put_with(key(number), value.as_bytes(), Durability::Os).unwrap(),
         }
         state.insert(key(number), value.into_bytes());
@@ -199,7 +204,7 @@ fn what_is_stored_beside_keys_comes_back() {
         db.flush().unwrap();
         db.drop_keyspace("gone").unwrap();
         if separates {
-            db.store_min_separated(Some(77)).unwrap();
+            db.default_keyspace().store_min_separated(Some(77)).unwrap();
         }
         db.close().unwrap();
         let salvage = Salvage::search(dir.path()).unwrap();
@@ -264,7 +269,9 @@ fn values_are_saved_with_what_merges_have_changed() {
         for round in 0..4u32 {
             for number in 0..40 {
                 let more = format!(" {number} in round {round}");
-                db.merge_with(key(number), &Operand::append(&*more), Durability::Os).unwrap();
+                db.default_keyspace()
+                    .merge_with(key(number), &Operand::append(&*more), Durability::Os)
+                    .unwrap();
                 expected.entry(key(number)).or_default().extend_from_slice(more.as_bytes());
             }
             match round {

@@ -233,7 +233,7 @@ fn what_writes_is_refused_and_a_close_ends_every_view() {
     }
     assert_eq!(primary.catch_up().unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(secondary.metrics().levels.iter().any(|level| level.entries > 0));
-    assert_eq!(secondary.approximate_size(..).unwrap().entries, 200);
+    assert_eq!(secondary.default_keyspace().approximate_size(..).unwrap().entries, 200);
     let (first, other) = (secondary.snapshot(), secondary.clone());
     primary.put("more", "1").unwrap();
     primary.flush().unwrap();

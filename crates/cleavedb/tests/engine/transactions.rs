@@ -170,16 +170,24 @@ fn conditional_writes_of_many_threads_happen_once() {
                     for i in 0..20 {
                         let key = format!("claim {i}");
                         // Another thread may remove it at once.
-                        let has_won = db.put_if_absent(&key, thread.to_be_bytes()).unwrap();
+                        let has_won = db
+                            .default_keyspace()
+                            .put_if_absent(&key, thread.to_be_bytes())
+                            .unwrap();
                         won.fetch_add(u64::from(has_won), Ordering::Relaxed);
-                        db.update("counter", |old| Some(versioned(version_of(old) + 1))).unwrap();
+                        db.default_keyspace()
+                            .update("counter", |old| Some(versioned(version_of(old) + 1)))
+                            .unwrap();
                     }
                     for i in 0..20 {
-                        let gone = db.delete_if(format!("claim {i}"), |_| true).unwrap();
+                        let gone = db
+                            .default_keyspace()
+                            .delete_if(format!("claim {i}"), |_| true)
+                            .unwrap();
                         deleted.fetch_add(u64::from(gone), Ordering::Relaxed);
                     }
-                    while queue.pop_first().unwrap().is_some()
-                        && queue.pop_last().unwrap().is_some()
+                    while queue.default_keyspace().pop_first().unwrap().is_some()
+                        && queue.default_keyspace().pop_last().unwrap().is_some()
                     {
                         popped.fetch_add(2, Ordering::Relaxed);
                     }
@@ -204,19 +212,22 @@ fn left(db: &Db) -> u64 {
 #[test]
 fn compare_and_swap_and_pops_do_what_they_say() {
     let db = open(&Setup::every_design()[0]);
-    assert!(!db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
-    assert!(db.compare_and_swap("a", None::<&str>, Some("1")).unwrap());
-    assert!(db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
-    assert!(db.compare_and_swap("a", Some("2"), None::<&str>).unwrap());
+    assert!(!db.default_keyspace().compare_and_swap("a", Some("1"), Some("2")).unwrap());
+    assert!(db.default_keyspace().compare_and_swap("a", None::<&str>, Some("1")).unwrap());
+    assert!(db.default_keyspace().compare_and_swap("a", Some("1"), Some("2")).unwrap());
+    assert!(db.default_keyspace().compare_and_swap("a", Some("2"), None::<&str>).unwrap());
     assert!(!db.contains_key("a").unwrap());
-    assert!(db.pop_first().unwrap().is_none() && db.pop_last().unwrap().is_none());
+    assert!(
+        db.default_keyspace().pop_first().unwrap().is_none()
+            && db.default_keyspace().pop_last().unwrap().is_none()
+    );
     for key in ["a", "b", "c"] {
         db.put(key, key).unwrap();
     }
-    assert_eq!(db.pop_first().unwrap().unwrap().key, "a");
-    assert_eq!(db.pop_last().unwrap().unwrap().value, "c");
-    assert!(!db.delete_if("b", |value| value == b"x").unwrap());
-    assert_eq!(db.update("b", |_| None::<Vec<u8>>).unwrap(), None);
+    assert_eq!(db.default_keyspace().pop_first().unwrap().unwrap().key, "a");
+    assert_eq!(db.default_keyspace().pop_last().unwrap().unwrap().value, "c");
+    assert!(!db.default_keyspace().delete_if("b", |value| value == b"x").unwrap());
+    assert_eq!(db.default_keyspace().update("b", |_| None::<Vec<u8>>).unwrap(), None);
     assert!(db.first_key_value().unwrap().is_none());
 }
 
@@ -248,7 +259,7 @@ fn a_body_that_writes_past_its_transaction_what_it_reads_is_told_so() {
         |db, _| db.put("a", "past"),
         |db, _| db.delete_range("a".."b"),
         |db, _| db.merge("a", &Operand::append("past")),
-        |db, _| db.update("a", |_| Some("past")).map(drop),
+        |db, _| db.default_keyspace().update("a", |_| Some("past")).map(drop),
         |_, named| named.put("a", "past"),
     ];
     for setup in &Setup::designs() {

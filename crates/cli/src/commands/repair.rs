@@ -149,7 +149,7 @@ fn settle(salvage: &Salvage, db: &Db) -> Result<Vec<String>> {
         make(db, name, options)?;
     }
     if let Some(least) = salvage.min_separated() {
-        match db.store_min_separated(Some(least)) {
+        match db.default_keyspace().store_min_separated(Some(least)) {
             Err(e) if e.kind() == ErrorKind::InvalidOptions => {
                 left_out.push(format!(
                     "the threshold of {}: {}",

@@ -332,7 +332,7 @@ impl Tour<'_> {
         let mut step = Step::new(name);
         let progress = Progress::new(self.console, name, None);
         let begin = Instant::now();
-        let mut loader = Loader::new(db);
+        let mut loader = Loader::new(db.default_keyspace());
         self.each(|key, content| {
             loader.put(&key, &self.expected(content))?;
             progress.moved(loader.items, loader.bytes);
@@ -350,7 +350,7 @@ impl Tour<'_> {
 
     fn delete_some(&mut self, db: &Db) -> Result<()> {
         let begin = Instant::now();
-        let mut loader = Loader::new(db);
+        let mut loader = Loader::new(db.default_keyspace());
         let mut deleted = HashSet::new();
         let mut number = 0;
         self.each(|key, _| {

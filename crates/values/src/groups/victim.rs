@@ -154,6 +154,7 @@ impl VictimPolicy {
     /// The groups to collect among `candidates` that are worth it, best first, together at most
     /// `room` bytes or one longer group; `seed` is for random choices. Groups that reclaim less
     /// than half as much per moved byte as the first one are left out.
+    #[doc(hidden)]
     pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64, mut room: u64) -> Vec<GroupId> {
         candidates.retain(Candidate::is_worth_it);
         let score = |candidate: &Candidate| match self {

@@ -51,11 +51,11 @@ impl Db {
     /// As [`Db::write`]. With [`Durability::Sync`] the batch, and everything committed before it,
     /// survives a loss of power once this returns.
     pub fn write_with(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
-        self.open_engine()?;
+        self.default.open_engine()?;
         if batch.is_empty() {
             return Ok(());
         }
-        let engine = self.inner.writable()?;
+        let engine = self.default.inner.writable()?;
         let default = &engine.catalog.default;
         let reads = || batch.merges(default).any(|(at, key)| may_expire(engine, at, key));
         let has_merges = batch.merges(default).next().is_some();

@@ -52,7 +52,7 @@ impl Db {
     /// are not all there any more ([`Db::oldest_change`]), and if the reader has seen changes that
     /// were lost since. A batch is in memory as a whole, with its values.
     pub fn changes(&self, from: u64) -> Result<Changes> {
-        let source = match &self.inner.follower {
+        let source = match &self.default.inner.follower {
             Some(follower) => Source::Followed(follower.clone()),
             None => Source::Own(self.own_engine()?),
         };
@@ -71,8 +71,8 @@ impl Db {
     /// can then leave the disk ([`crate::Keyspace::collect_range`]). Does nothing if no changes are
     /// kept.
     pub fn drop_changes(&self, upto: u64) -> Result<()> {
-        self.open_engine()?;
-        let engine = self.inner.writable()?;
+        self.default.open_engine()?;
+        let engine = self.default.inner.writable()?;
         log_retention::give_up(engine, upto)?;
         if dictionaries::forget_dropped(engine)? {
             // What it has written is a change, too.

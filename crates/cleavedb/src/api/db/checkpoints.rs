@@ -15,12 +15,12 @@ use crate::copies::moment::{CheckpointReport, Source};
 impl Db {
     /// What copies are made of.
     fn source(&self) -> Result<&dyn Source> {
-        match &self.inner.follower {
+        match &self.default.inner.follower {
             Some(follower) => {
                 self.engine().gate.check_following()?;
                 Ok(&***follower)
             }
-            None => Ok(self.open_engine()?),
+            None => Ok(self.default.open_engine()?),
         }
     }
 
@@ -74,6 +74,7 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], in a storage: for tests and tools that bring their own.
+    #[doc(hidden)]
     pub fn checkpoint_in(&self, to: Arc<dyn Storage>) -> Result<CheckpointReport> {
         self.copy_to(&to, &Progress::default())
     }
@@ -135,6 +136,7 @@ impl Db {
     }
 
     /// As [`Db::backup_with`], in a storage: for tests and tools that bring their own.
+    #[doc(hidden)]
     pub fn backup_in(
         &self,
         storage: &dyn BackupStorage,

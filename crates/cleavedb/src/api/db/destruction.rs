@@ -55,6 +55,7 @@ impl Db {
 
     /// As [`Db::destroy`], in `storage`; `volume` opens the directory of a volume by its absolute
     /// path. For tests and tools that bring their own storage.
+    #[doc(hidden)]
     pub fn destroy_beside(
         storage: Arc<dyn Storage>,
         mut volume: impl FnMut(&Path) -> io::Result<Arc<dyn Storage>>,

@@ -11,8 +11,8 @@ impl Db {
     /// collection. [`Db::collect`] finds out first what is dead, and waits for compactions.
     #[doc(hidden)]
     pub fn collect_as_jobs_do(&self) -> Result<()> {
-        self.open_engine()?;
-        let engine = self.inner.writable()?;
+        self.default.open_engine()?;
+        let engine = self.default.inner.writable()?;
         maintenance::flush_all(engine)?;
         session::end_log_file(engine)?;
         maintenance::collect_while(engine, &|| true)

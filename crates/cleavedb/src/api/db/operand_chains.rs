@@ -43,7 +43,7 @@ impl Db {
     fn write_anew(&self, engine: &Engine, encoded_key: &[u8]) -> Result<bool> {
         let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(false) };
         let mut transaction = self.transaction()?;
-        let mut within = transaction.keyspace(&KeyspaceRef(keyspace));
+        let mut within = transaction.keyspace(KeyspaceRef(keyspace));
         let (chain, len, expiry) = merged::chain(engine, encoded_key, within.read_point()?)?;
         if !chain.outweighs(len) {
             return Ok(false);

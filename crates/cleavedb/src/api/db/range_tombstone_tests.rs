@@ -103,7 +103,7 @@ fn tombstone(id: u64, seq: SeqNo, eager: bool) -> RangeTombstone {
 /// Deletes the range; returns the sequence number of the tombstone.
 fn delete_range(db: &Db, eager: bool) -> SeqNo {
     db.put("the record of a range tombstone", "").unwrap();
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     let seq = engine.commit.visible();
     add_range_tombstones(engine, vec![tombstone(7, seq, eager)]);
     seq
@@ -151,7 +151,7 @@ fn deletes_a_range(options: &Options, eager: bool) {
     let sim = Sim::new();
     let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     (0..3).for_each(|round| write(&db, 0..KEYS, round));
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     let (live, _) = value_bytes(engine);
     let snapshot = db.snapshot();
     // Some are still in memory when the tombstone comes, and some are written again after it.
@@ -206,7 +206,7 @@ fn deletes_a_range(options: &Options, eager: bool) {
         // The tombstone's record and the number were lost with the close; nothing needs them but
         // groups whose records tell what lives.
         let db = Db::open_in(Arc::new(sim), options.clone(), 7).unwrap();
-        set_forgotten_upto(db.inner.writable().unwrap(), seq);
+        set_forgotten_upto(db.default.inner.writable().unwrap(), seq);
         db.collect().unwrap();
         check(&db, round);
     }
@@ -250,7 +250,7 @@ fn a_hot_key_that_comes_back_gets_a_marker() {
     // Keys with long enough values, beside each other.
     let keys = || (0..KEYS).filter(|i| !i.is_multiple_of(4));
     (0..2).for_each(|round| write(&db, keys(), round));
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     assert!(keys().eq(hot_keys(engine)));
     let seq = delete_range(&db, true);
     db.flush().unwrap();
@@ -277,7 +277,7 @@ fn a_hot_key_that_comes_back_gets_a_marker() {
 fn what_a_range_tombstone_covers_is_not_promoted() {
     let db = hot(6);
     write(&db, 0..KEYS, 0);
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     (0..8).for_each(|_| (0..KEYS).for_each(|i| assert!(db.get(key(i)).unwrap().is_some())));
     delete_range(&db, false);
     db.flush().unwrap();
@@ -291,7 +291,7 @@ fn a_compaction_applies_what_is_durable() {
     let options = Options { durability: Durability::Os, ..small(Preset::Lsm) };
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
     (0..2).for_each(|round| write(&db, 0..KEYS, round));
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     let seq = delete_range(&db, true);
     db.wait_idle().unwrap();
     let before = covered(engine, seq).len();
@@ -308,7 +308,7 @@ fn a_compaction_applies_what_is_durable() {
 #[test]
 fn a_tombstone_is_kept_for_a_collection_that_does_not_apply_it() {
     let db = Db::open_in(Arc::new(Sim::new()), small(Preset::WiscKey), 7).unwrap();
-    let engine = db.inner.writable().unwrap();
+    let engine = db.default.inner.writable().unwrap();
     let seq = delete_range(&db, true);
     engine.jobs.lock().collection_applies = Some(seq - 1);
     db.flush().unwrap();

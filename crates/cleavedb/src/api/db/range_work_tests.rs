@@ -62,11 +62,11 @@ fn a_compacted_range_is_one_level() {
             }
             db.flush().unwrap();
             let (from, to) = (300, 420);
-            db.compact_range(key(from)..key(to)).unwrap();
+            db.default.compact_range(key(from)..key(to)).unwrap();
             let found = levels(&db, from, to);
             assert_eq!(found.len(), 1, "{preset}, seed {seed}: {found:?}");
             let written = db.metrics().compaction_written;
-            db.compact_range(key(from)..key(to)).unwrap();
+            db.default.compact_range(key(from)..key(to)).unwrap();
             assert_eq!(db.metrics().compaction_written, written, "{preset}: it is done");
             for (number, is_there) in model.iter().enumerate() {
                 assert_eq!(db.contains_key(key(number)).unwrap(), *is_there, "{number}");

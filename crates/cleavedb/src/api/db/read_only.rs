@@ -75,6 +75,7 @@ impl Db {
 
     /// As [`Db::open_read_only_with`], in `storage`; `volume` opens the directory of a volume by
     /// its absolute path. For tests and tools that bring their own storage.
+    #[doc(hidden)]
     pub fn open_read_only_beside(
         storage: Arc<dyn Storage>,
         mut volume: impl FnMut(&Path) -> io::Result<Arc<dyn Storage>>,

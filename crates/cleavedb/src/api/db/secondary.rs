@@ -99,6 +99,7 @@ impl Db {
 
     /// As [`Db::open_secondary_with`], in `storage`; `volume` opens the directory of a volume by
     /// its absolute path. For tests and tools that bring their own storage.
+    #[doc(hidden)]
     pub fn open_secondary_beside(
         storage: Arc<dyn Storage>,
         mut volume: impl FnMut(&Path) -> io::Result<Arc<dyn Storage>>,
@@ -173,7 +174,7 @@ impl Db {
     /// [`Durability::Os`]: crate::Durability::Os
     /// [`Durability::Sync`]: crate::Durability::Sync
     pub fn catch_up(&self) -> Result<CatchUp> {
-        let Some(follower) = &self.inner.follower else {
+        let Some(follower) = &self.default.inner.follower else {
             let what = "only a database that was opened with `Db::open_secondary` catches up";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         };

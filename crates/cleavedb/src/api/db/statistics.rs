@@ -27,7 +27,7 @@ impl Db {
     /// Changes [`Options::background_bytes_per_second`], for jobs that run, too. Fails with
     /// [`ErrorKind::InvalidOptions`](crate::ErrorKind::InvalidOptions) if it is less than 64 KiB.
     pub fn set_background_bytes_per_second(&self, rate: Option<u64>) -> Result<()> {
-        let engine = self.open_engine()?;
+        let engine = self.default.open_engine()?;
         let options = Options { background_bytes_per_second: rate, ..engine.options.clone() };
         options.validate()?;
         engine.pacer.set_rate(rate);

@@ -19,7 +19,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 impl Db {
     /// Begins a transaction, which sees everything that was written before.
     pub fn transaction(&self) -> Result<Transaction> {
-        Transaction::begin(self.own_engine()?, self.inner.clone(), || self.snapshot())
+        Transaction::begin(self.own_engine()?, self.default.inner.clone(), || self.snapshot())
     }
 
     /// Runs `body` in a transaction and commits it, again and again until the commit meets no

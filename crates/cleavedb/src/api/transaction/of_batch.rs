@@ -13,7 +13,7 @@ use crate::settings::time::Lifetime;
 impl Transaction {
     /// Adds a change of a batch.
     pub(crate) fn apply(&mut self, change: Change<'_>, keyspace: &Arc<CatalogEntry>) -> Result<()> {
-        let within = self.keyspace(&KeyspaceRef(keyspace.clone()));
+        let within = self.keyspace(KeyspaceRef(keyspace.clone()));
         let snapshot = within.snapshot;
         match change {
             Change::One(op) => self.change(snapshot.target(), op),

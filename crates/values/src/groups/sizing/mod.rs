@@ -169,6 +169,7 @@ fn grown_twofold(
 
 impl Partition {
     /// The sizing of this partition.
+    #[doc(hidden)]
     pub fn sizing(self) -> &'static dyn Sizing {
         match self {
             Self::Hash => &hash::ByHash,

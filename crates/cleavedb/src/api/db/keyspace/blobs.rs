@@ -31,16 +31,17 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// use std::io::{Read, Seek, SeekFrom, copy, repeat, sink};
     ///
     /// // 10 MB, which are nowhere in memory at once.
     /// let video = repeat(7).take(10_000_000);
-    /// assert_eq!(db.put_reader("video", video)?, 10_000_000);
+    /// assert_eq!(keyspace.put_reader("video", video)?, 10_000_000);
     ///
-    /// let mut reader = db.get_reader("video")?.unwrap();
+    /// let mut reader = keyspace.get_reader("video")?.unwrap();
     /// reader.seek(SeekFrom::Start(9_000_000))?;
     /// assert_eq!(copy(&mut reader, &mut sink())?, 1_000_000);
-    /// assert_eq!(db.get_range("video", 5_000_000, 3)?.unwrap(), [7, 7, 7].as_slice());
+    /// assert_eq!(keyspace.get_range("video", 5_000_000, 3)?.unwrap(), [7, 7, 7].as_slice());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn put_reader(&self, key: impl AsRef<[u8]>, reader: impl Read) -> Result<u64> {

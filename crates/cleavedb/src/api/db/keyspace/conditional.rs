@@ -17,8 +17,9 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// assert!(db.put_if_absent("leader", "node 1")?);
-    /// assert!(!db.put_if_absent("leader", "node 2")?);
+    /// # let keyspace = db.keyspace("examples")?;
+    /// assert!(keyspace.put_if_absent("leader", "node 1")?);
+    /// assert!(!keyspace.put_if_absent("leader", "node 2")?);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
@@ -41,9 +42,10 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// db.put("state", "idle")?;
-    /// assert!(db.compare_and_swap("state", Some("idle"), Some("busy"))?);
-    /// assert!(!db.compare_and_swap("state", Some("idle"), Some("busy"))?);
+    /// # let keyspace = db.keyspace("examples")?;
+    /// keyspace.put("state", "idle")?;
+    /// assert!(keyspace.compare_and_swap("state", Some("idle"), Some("busy"))?);
+    /// assert!(!keyspace.compare_and_swap("state", Some("idle"), Some("busy"))?);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn compare_and_swap(
@@ -101,9 +103,10 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// let longer = |old: Option<&[u8]>| Some([old.unwrap_or_default(), b"x"].concat());
-    /// db.update("key", longer)?;
-    /// assert_eq!(db.update("key", longer)?.unwrap(), "xx");
+    /// keyspace.update("key", longer)?;
+    /// assert_eq!(keyspace.update("key", longer)?.unwrap(), "xx");
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn update<V: Into<Bytes>>(

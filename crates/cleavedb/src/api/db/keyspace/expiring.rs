@@ -34,14 +34,15 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// use std::time::Duration;
     ///
     /// use cleavedb::PutOptions;
     ///
-    /// db.put_with("draft", "text", PutOptions::new().ttl(Duration::from_secs(60)))?;
-    /// assert!(db.set_expiry("draft", None)?);
-    /// assert_eq!(db.get_with_expiry("draft")?.unwrap().1, None);
-    /// assert!(!db.set_expiry("missing", None)?);
+    /// keyspace.put_with("draft", "text", PutOptions::new().ttl(Duration::from_secs(60)))?;
+    /// assert!(keyspace.set_expiry("draft", None)?);
+    /// assert_eq!(keyspace.get_with_expiry("draft")?.unwrap().1, None);
+    /// assert!(!keyspace.set_expiry("missing", None)?);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn set_expiry(&self, key: impl AsRef<[u8]>, time: Option<SystemTime>) -> Result<bool> {

@@ -94,9 +94,10 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// let squares = (0..1000u32).map(|n| (n.to_be_bytes(), (n * n).to_string()));
-    /// assert_eq!(db.ingest(squares)?.entries, 1000);
-    /// assert_eq!(db.get(12u32.to_be_bytes())?.unwrap(), "144");
+    /// assert_eq!(keyspace.ingest(squares)?.entries, 1000);
+    /// assert_eq!(keyspace.get(12u32.to_be_bytes())?.unwrap(), "144");
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -133,13 +134,14 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// let mut load = db.bulk_load()?;
+    /// # let keyspace = db.keyspace("examples")?;
+    /// let mut load = keyspace.bulk_load()?;
     /// load.put("apple", "red")?;
     /// load.put("banana", "yellow")?;
-    /// assert!(!db.contains_key("apple")?);
+    /// assert!(!keyspace.contains_key("apple")?);
     /// let report = load.finish()?;
     /// assert_eq!((report.entries, report.bytes), (2, 20));
-    /// assert_eq!(db.get("banana")?.unwrap(), "yellow");
+    /// assert_eq!(keyspace.get("banana")?.unwrap(), "yellow");
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn bulk_load(&self) -> Result<BulkLoad> {

@@ -92,14 +92,15 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// use cleavedb::Operand;
     ///
-    /// db.put("name", "Ada")?;
-    /// db.merge("name", &Operand::add(1))?;
-    /// assert!(db.get("name").is_err());
-    /// let name = db.get_below_failed_merge("name")?.unwrap();
-    /// db.put("name", &name)?;
-    /// assert_eq!(db.get("name")?.unwrap(), "Ada");
+    /// keyspace.put("name", "Ada")?;
+    /// keyspace.merge("name", &Operand::add(1))?;
+    /// assert!(keyspace.get("name").is_err());
+    /// let name = keyspace.get_below_failed_merge("name")?.unwrap();
+    /// keyspace.put("name", &name)?;
+    /// assert_eq!(keyspace.get("name")?.unwrap(), "Ada");
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn get_below_failed_merge(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {

@@ -73,11 +73,12 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// # let keyspace = db.keyspace("examples")?;
     /// use cleavedb::Prefix;
     ///
-    /// db.put("user:7:name", "Ada")?;
-    /// db.delete_range(Prefix("user:7:"))?;
-    /// db.collect_range(Prefix("user:7:"))?;
+    /// keyspace.put("user:7:name", "Ada")?;
+    /// keyspace.delete_range(Prefix("user:7:"))?;
+    /// keyspace.collect_range(Prefix("user:7:"))?;
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn collect_range(&self, range: impl KeyRange) -> Result<()> {
@@ -107,9 +108,10 @@ impl Keyspace {
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// db.put("user:7:name", "Ada")?;
-    /// assert_eq!(db.approximate_size(cleavedb::Prefix("user:7:"))?.entries, 1);
-    /// assert_eq!(db.approximate_size(cleavedb::Prefix("user:8:"))?.entries, 0);
+    /// # let keyspace = db.keyspace("examples")?;
+    /// keyspace.put("user:7:name", "Ada")?;
+    /// assert_eq!(keyspace.approximate_size(cleavedb::Prefix("user:7:"))?.entries, 1);
+    /// assert_eq!(keyspace.approximate_size(cleavedb::Prefix("user:8:"))?.entries, 0);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<RangeSize> {

@@ -26,7 +26,7 @@ fn open(preset: Preset) -> Db {
 fn operands(db: &Db, key: &str) -> usize {
     let encoded_key = EncodedKey::new(KeyspaceId(0), key.as_bytes());
     let encoded_key = encoded_key.as_bytes();
-    let engine = db.open_engine().unwrap();
+    let engine = db.default.open_engine().unwrap();
     chain_in_memory(engine, encoded_key, hash64(encoded_key, 0)).operands
 }
 

@@ -57,7 +57,7 @@ fn a_file_that_is_removed_is_not_punched_in_its_copy() {
     let (file, bytes) = (store.join(name.to_string()), vec![7; 16 << 10]);
     fs::write(&file, &bytes).unwrap();
     fs::hard_link(&file, &copy).unwrap();
-    let engine = db.open_engine().unwrap();
+    let engine = db.default_keyspace().open_engine().unwrap();
     engine.obsolete_files.give_back(Hole { name, offset: 0, len: 8 << 10 });
     engine.obsolete_files.enqueue(name, 16 << 10);
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn while_the_next_log_is_due_only_unwritten_logs_are_kept() {
     let storage = Arc::new(Disk::open(&path, true).unwrap());
     let options = Options { background: Background::Manual, ..Options::default() };
     let db = Db::open_in(storage, options, 7).unwrap();
-    let engine = db.open_engine().unwrap();
+    let engine = db.default_keyspace().open_engine().unwrap();
     let [written, unwritten] =
         [0, 1].map(|i| Name::numbered(FileKind::Log, FileNumber((1 << 20) + i)));
     for (name, len) in [(unwritten, 0), (written, 5)] {

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Db, Level0, LogRole, Options, Partition, Step, SurvivorRoute, ValueLayout, Volume};
+use cleavedb::layout::{LogRole, Partition, SurvivorRoute, ValueLayout};
+use cleavedb::metrics::Step;
+use cleavedb::tuning::Level0;
+use cleavedb::{Db, Options, Volume};
 use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,

@@ -1,6 +1,6 @@
 //! The counters of a hot store, for results.
 
-use cleavedb::HotMetrics;
+use cleavedb::metrics::HotMetrics;
 use cleavedb_bench::counters::{HOT_ACCESSES, HOT_HITS};
 
 /// Each counter with its name; none without a hot store.

@@ -3,9 +3,8 @@
 //!
 //! `cargo run -p cleavedb --example own_layout`
 
-use cleavedb::{
-    Db, ErrorKind, GroupLayout, Options, Partition, Preset, SurvivorRoute, ValueLayout,
-};
+use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
+use cleavedb::{Db, ErrorKind, Options, Preset};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;

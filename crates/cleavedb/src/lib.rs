@@ -58,50 +58,77 @@ mod loom_tests;
 #[cfg(all(test, feature = "shuttle"))]
 mod shuttle_tests;
 
+/// How values are kept, as data ([`Options::layout`]).
+pub mod layout {
+    pub use cleavedb_values::{GroupLayout, LogRole, Partition, SurvivorRoute, ValueLayout};
+}
+
+/// Parts of [`Tuning`].
+pub mod tuning {
+    pub use cleavedb_index::compaction::Level0;
+    pub use cleavedb_values::groups::victim::VictimPolicy;
+
+    pub use crate::settings::group_options::GroupOptions;
+}
+
+/// Parts of [`Metrics`] and of what listeners are told.
+pub mod metrics {
+    pub use cleavedb_hot::HotStats;
+
+    pub use crate::control::failures::JobKind;
+    pub use crate::control::latency::{Operation, OperationLatency};
+    pub use crate::control::metrics::{
+        DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Stall, StallCause, Step,
+        ValueFileMetrics,
+    };
+    pub use crate::control::totals::Totals;
+}
+
+/// What long calls say that they have done.
+pub mod reports {
+    pub use crate::copies::backup::BackupReport;
+    pub use crate::copies::destroy::DestroyReport;
+    pub use crate::copies::follow::CatchUp;
+    pub use crate::copies::moment::CheckpointReport;
+    pub use crate::inspect::check::CheckReport;
+    pub use crate::inspect::salvage::SalvageReport;
+    pub use crate::open::replay::RecoveryReport;
+    pub use crate::reads::range_size::RangeSize;
+    pub use crate::writes::bulk_load::IngestReport;
+}
+
+/// The files of a database, record by record ([`dump::Dump`]).
+pub mod dump {
+    pub use crate::inspect::dump::{
+        Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped,
+    };
+}
+
 pub use api::backups::{Backup, Backups, RestoreMode};
 pub use api::db::{Builder, BulkLoad, Db, Keyspace};
 pub use api::transaction::{KeyspaceTransaction, Savepoint, Transaction};
 pub use bytes::Bytes;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
-pub use cleavedb_hot::HotStats;
 pub use cleavedb_index::Compression;
-pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::{FileClass, open_files};
-pub use cleavedb_values::groups::victim::VictimPolicy;
-pub use cleavedb_values::{
-    GroupLayout, LogRole, Partition, SurvivorRoute, ValueCompression, ValueLayout,
-};
+pub use cleavedb_values::ValueCompression;
 pub use control::events::{Event, EventListener};
-pub use control::failures::JobKind;
-pub use control::latency::{Operation, OperationLatency};
-pub use control::metrics::{
-    DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
-    ValueFileMetrics,
-};
+pub use control::metrics::Metrics;
 pub use control::progress::Progress;
-pub use control::totals::Totals;
-pub use copies::backup::{BackupMode, BackupReport};
+pub use copies::backup::BackupMode;
 pub use copies::changes::{Change, ChangeBatch, ChangeKind, Changes};
-pub use copies::destroy::DestroyReport;
-pub use copies::follow::CatchUp;
-pub use copies::moment::CheckpointReport;
-pub use inspect::check::CheckReport;
-pub use inspect::dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
-pub use inspect::salvage::{Salvage, SalvageReport, Saved};
-pub use open::replay::RecoveryReport;
+pub use inspect::salvage::{Salvage, Saved};
 pub use operations::batch::{BatchOperation, KeyspaceBatch, PutLifetime, WriteBatch};
 pub use operations::bounds::{KeyRange, Prefix};
 pub use operations::catalog::{KeyspaceOptions, KeyspaceRef};
 pub use reads::cursor::Cursor;
 pub use reads::item::Item;
 pub use reads::range::Range;
-pub use reads::range_size::RangeSize;
 pub use reads::value_reader::ValueReader;
 pub use reads::view::Snapshot;
 pub use settings::encode;
 pub use settings::filter::{Filter, FilterDecision, FilteredValue};
-pub use settings::group_options::GroupOptions;
 pub use settings::merge::{MergeOperator, MergeOperators, Operand};
 pub use settings::options::{Background, Durability, Options, Preset};
 pub use settings::put_options::PutOptions;
@@ -109,4 +136,3 @@ pub use settings::resources::Resources;
 pub use settings::time::{ManualTime, TimeSource};
 pub use settings::tuning::Tuning;
 pub use settings::volume::Volume;
-pub use writes::bulk_load::IngestReport;

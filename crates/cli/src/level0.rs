@@ -1,6 +1,6 @@
 //! How level 0 of the index is kept, whatever the preset, as text: the option `level0`.
 
-use cleavedb::Level0;
+use cleavedb::tuning::Level0;
 
 /// Default number of partitions: that of the preset `ohdb`.
 const PARTITIONS: usize = 10;

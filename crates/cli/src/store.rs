@@ -6,7 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, RecoveryReport};
+use cleavedb::reports::RecoveryReport;
+use cleavedb::{Db, Error, ErrorKind, Keyspace, Options};
 use cleavedb_units as units;
 
 use crate::args::Within;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cleavedb::{BackupMode, BackupReport, Backups, Db, Error, Progress, RestoreMode};
+use cleavedb::reports::BackupReport;
+use cleavedb::{BackupMode, Backups, Db, Error, Progress, RestoreMode};
 use cleavedb_storage::{BackupStorage, FileKind, Storage};
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_storage_sim::{FaultyBackups, Sim};

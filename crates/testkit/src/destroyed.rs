@@ -1,6 +1,7 @@
 //! A database that is destroyed, with a crash at every moment of that.
 
-use cleavedb::{Db, DestroyReport, ErrorKind, Options};
+use cleavedb::reports::DestroyReport;
+use cleavedb::{Db, ErrorKind, Options};
 use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::sim::PowerLoss;
 

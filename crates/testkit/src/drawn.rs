@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
+use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute};
+use cleavedb::tuning::{GroupOptions, Level0, VictimPolicy};
 use cleavedb::{
-    Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0, Metrics,
-    Options, Partition, Preset, Snapshot, SurvivorRoute, Tuning, ValueCompression, VictimPolicy,
+    Background, Compression, Db, Durability, ErrorKind, Metrics, Options, Preset, Snapshot, Tuning,
+    ValueCompression,
 };
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute};
+use cleavedb::tuning::{GroupOptions, Level0, VictimPolicy};
 use cleavedb::{
-    Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0, ManualTime,
-    MergeOperators, Options, Partition, Preset, SurvivorRoute, TimeSource, Tuning,
-    ValueCompression, VictimPolicy, Volume,
+    Background, Compression, Durability, FileClass, ManualTime, MergeOperators, Options, Preset,
+    TimeSource, Tuning, ValueCompression, Volume,
 };
 
 use crate::budget::in_turn;

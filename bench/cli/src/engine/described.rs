@@ -1,6 +1,7 @@
 //! The settings of a database in words, for the results of a benchmark.
 
-use cleavedb::{GroupLayout, Options, Partition, SurvivorRoute, Volume};
+use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute};
+use cleavedb::{Options, Volume};
 use cleavedb_bench::units;
 
 /// The settings in force, as (option, value with unit); `device` is the modelled one, if there is.

@@ -160,8 +160,8 @@ pub struct Options {
     /// meet. What was replaced is asked about again. While a snapshot, a cursor or a transaction is
     /// held nothing is asked, and one that begins while a job runs may see values that go with the
     /// job's end. Not asked are values in MemTables, of hot keys, in a cold log
-    /// ([`crate::SurvivorRoute::Tagged`]), and those that operands of merges have yet to change.
-    /// Default: none.
+    /// ([`crate::layout::SurvivorRoute::Tagged`]), and those that operands of merges have yet to
+    /// change. Default: none.
     pub filter: Option<Filter>,
     /// What merges do to values, by the names of operators. Default: those of
     /// [`crate::Operand::add`], [`crate::Operand::append`] and [`crate::Operand::max`].

@@ -6,9 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleavedb::{
-    BackupMode, BackupReport, Backups, Db, ErrorKind, Options, Preset, Progress, RestoreMode,
-};
+use cleavedb::reports::BackupReport;
+use cleavedb::{BackupMode, Backups, Db, ErrorKind, Options, Preset, Progress, RestoreMode};
 use cleavedb_storage::{BackupName, BackupStorage, Disk, LockMode, Storage, backups};
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, FaultyBackups, Sim, Unsynced};

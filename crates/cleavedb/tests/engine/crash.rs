@@ -3,7 +3,8 @@
 //! Each test is a shard: a preset, a kind of log window, workloads from consecutive seeds, until it
 //! has seen its number of distinct states.
 
-use cleavedb::{Durability, FileClass, Filter, FilterDecision, FilteredValue, Level0, Preset};
+use cleavedb::tuning::Level0;
+use cleavedb::{Durability, FileClass, Filter, FilterDecision, FilteredValue, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::budget::{first_seed, of};

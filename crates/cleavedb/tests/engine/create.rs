@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use cleavedb::layout::Partition;
+use cleavedb::tuning::VictimPolicy;
 use cleavedb::{
-    Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, Options, Partition, Preset, Snapshot,
-    VictimPolicy, Volume, WriteBatch,
+    Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, Options, Preset, Snapshot, Volume,
+    WriteBatch,
 };
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;

@@ -5,7 +5,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use cleavedb::{Db, Dump, DumpFact, DumpKind, DumpRequest, Dumped, Durability, Error, Preset};
+use cleavedb::dump::{Dump, DumpFact, DumpKind, DumpRequest, Dumped};
+use cleavedb::{Db, Durability, Error, Preset};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::budget::{of, seeds};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, ErrorKind, Options, Preset, VictimPolicy};
+use cleavedb::tuning::VictimPolicy;
+use cleavedb::{Background, Db, ErrorKind, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Metrics, Options, Partition, Preset, VictimPolicy};
+use cleavedb::layout::Partition;
+use cleavedb::tuning::VictimPolicy;
+use cleavedb::{Background, Db, Metrics, Options, Preset};
 use cleavedb_storage::{Disk, FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use cleavedb::{
-    Background, Db, Durability, ErrorKind, Event, EventListener, JobKind, KeyspaceOptions,
-};
+use cleavedb::metrics::JobKind;
+use cleavedb::{Background, Db, Durability, ErrorKind, Event, EventListener, KeyspaceOptions};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::faulty::{Fault, Op, Rule};
 use cleavedb_storage_sim::{Faulty, Sim};

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cleavedb::{Db, Prefix, RangeSize};
+use cleavedb::reports::RangeSize;
+use cleavedb::{Db, Prefix};
 use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::{Disks, Setup, session};
 

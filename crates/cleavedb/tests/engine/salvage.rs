@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cleavedb::reports::SalvageReport;
 use cleavedb::{
-    Background, Db, Durability, KeyspaceOptions, Operand, Options, Preset, Salvage, SalvageReport,
-    Saved, Tuning, ValueCompression,
+    Background, Db, Durability, KeyspaceOptions, Operand, Options, Preset, Salvage, Saved, Tuning,
+    ValueCompression,
 };
 use cleavedb_testkit::budget::{first_seed, in_turn, of};
 

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use cleavedb::{Background, Db, FileClass, Level0, Preset};
+use cleavedb::tuning::Level0;
+use cleavedb::{Background, Db, FileClass, Preset};
 use cleavedb_storage::{FileKind, RemoveMode, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::gated::{Door, eventually};

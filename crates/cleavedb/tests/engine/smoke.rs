@@ -3,7 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, Level0, Options, Preset, Tuning};
+use cleavedb::tuning::Level0;
+use cleavedb::{Background, Db, Durability, Options, Preset, Tuning};
 use cleavedb_testkit::budget::in_turn;
 
 fn small(preset: Preset, background: Background) -> Options {

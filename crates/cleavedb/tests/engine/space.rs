@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, SurvivorRoute, WriteBatch};
+use cleavedb::layout::SurvivorRoute;
+use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cleavedb::{Db, Durability, OperationLatency, Preset, Totals};
+use cleavedb::metrics::{OperationLatency, Totals};
+use cleavedb::{Db, Durability, Preset};
 use cleavedb_testkit::{Churn, Disks, Setup, session};
 
 const WRITES: usize = 300;

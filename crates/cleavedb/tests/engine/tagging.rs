@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, SurvivorRoute};
+use cleavedb::layout::SurvivorRoute;
+use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset};
 use cleavedb_storage::Disk;
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;

@@ -14,7 +14,8 @@ mod planted;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cleavedb::{Background, Level0, Preset};
+use cleavedb::tuning::Level0;
+use cleavedb::{Background, Preset};
 use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
 use cleavedb_testkit::budget::{of, seeds};

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use cleavedb::{Backup, BackupMode, BackupReport, Backups};
+use cleavedb::reports::BackupReport;
+use cleavedb::{Backup, BackupMode, Backups};
 use cleavedb_units as units;
 use serde::Serialize;
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use cleavedb::{CheckReport, Db, RecoveryReport};
+use cleavedb::Db;
+use cleavedb::reports::{CheckReport, RecoveryReport};
 use cleavedb_units as units;
 use serde::Serialize;
 

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Write};
 use std::ops::ControlFlow;
 
-use cleavedb::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, Dumped, Error};
+use cleavedb::Error;
+use cleavedb::dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, Dumped};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::json;

@@ -6,7 +6,8 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use cleavedb::{Db, Durability, ErrorKind, Options, Salvage, SalvageReport, Saved};
+use cleavedb::reports::SalvageReport;
+use cleavedb::{Db, Durability, ErrorKind, Options, Salvage, Saved};
 use cleavedb_units::{self as units, counted};
 use serde::Serialize;
 

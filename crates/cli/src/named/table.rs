@@ -1,6 +1,7 @@
 //! The options of the engine, a row each.
 
-use cleavedb::{Background, Compression, Durability, LogRole, Options, SurvivorRoute};
+use cleavedb::layout::{LogRole, SurvivorRoute};
+use cleavedb::{Background, Compression, Durability, Options};
 use cleavedb_units as units;
 
 use super::values::{

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use cleavedb::{
-    GroupLayout, Options, Partition, SurvivorRoute, ValueCompression, ValueLayout, VictimPolicy,
-};
+use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
+use cleavedb::tuning::VictimPolicy;
+use cleavedb::{Options, ValueCompression};
 use cleavedb_units as units;
 
 /// The policy of that name. The paper of HashKV does not say among how many groups its

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::HotMetrics;
+use cleavedb::metrics::HotMetrics;
 use cleavedb_units as units;
 
 /// The hot store of a database, in words.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cleavedb::{FileClass, HotMetrics, Metrics, OperationLatency, Options, Totals, open_files};
+use cleavedb::metrics::{HotMetrics, OperationLatency, Totals};
+use cleavedb::{FileClass, Metrics, Options, open_files};
 use serde_json::{Map, Value, json};
 
 use super::Stats;

@@ -6,7 +6,9 @@ mod json;
 
 use std::fmt;
 
-use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Metrics, Options, RecoveryReport};
+use cleavedb::metrics::{DirectoryMetrics, LevelMetrics};
+use cleavedb::reports::RecoveryReport;
+use cleavedb::{Db, FileClass, Metrics, Options};
 use cleavedb_units::{self as units, counted};
 
 use crate::args::StatsArgs;

@@ -3,7 +3,8 @@
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use cleavedb::{JobFailure, Metrics, open_files};
+use cleavedb::metrics::JobFailure;
+use cleavedb::{Metrics, open_files};
 use cleavedb_units::{self as units, bytes, counted};
 
 use crate::space::cost;

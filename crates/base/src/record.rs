@@ -21,7 +21,7 @@ use crate::pointer::FileNumber;
 /// Bytes of a record in front of its key.
 pub const HEADER_LEN: usize = 24;
 
-/// What a record is. The kind decides at replay, never the current options (design, section 2).
+/// What a record is. The kind decides at replay, never the current options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RecordKind {

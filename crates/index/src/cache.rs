@@ -9,7 +9,7 @@
 //!
 //! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
 //! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
-//! depends on the calls alone, not on a random seed (design, invariant 14).
+//! depends on the calls alone, not on a random seed.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;

@@ -4,7 +4,7 @@
 //! numbers. Deeper levels are one [`TableSet`] each. An edit makes a new version, which shares
 //! everything unchanged with the old one; a reader keeps the version that it began with.
 //!
-//! Invariant (design, 5.6): every version of a key in a younger place is newer than, or the same
+//! Invariant: every version of a key in a younger place is newer than, or the same
 //! as, every version in an older place. So the first hit at or below a snapshot, from the youngest
 //! place to the oldest, is the newest visible version.
 

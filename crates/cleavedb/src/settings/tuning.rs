@@ -28,7 +28,7 @@ pub struct Tuning {
     /// `WiscKey`, whose MemTables are small.
     pub memtables_max: Option<usize>,
     /// Most log that one MemTable may cover, in bytes. Default: 256 MiB, to limit replay after a
-    /// crash and log that cannot be collected (design, section 2). Where values move into groups at
+    /// crash and log that cannot be collected. Where values move into groups at
     /// the flush, it is also limited to a MemTable's memory.
     pub memtable_log_bytes: u64,
     /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection; at most

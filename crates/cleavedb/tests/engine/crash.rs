@@ -354,7 +354,7 @@ fn buffered_writes_survive_as_a_prefix() {
     }
 }
 
-/// "Options changed between a crash and the replay: the record's kind decides" (design, section 6).
+/// "Options changed between a crash and the replay: the record's kind decides".
 #[test]
 fn a_replay_under_other_options_obeys_the_records() {
     let setup = Setup::tiny(Preset::WiscKey, true);

@@ -1,7 +1,7 @@
 //! The MemTable: a hash table that is sorted only when a scan or a flush needs the order.
 //!
 //! A skip list pays for order on every insert, a dozen cache misses each; most entries are looked
-//! up by key or not read before the flush sorts them all (design, section 8). Here an insert is one
+//! up by key or not read before the flush sorts them all. Here an insert is one
 //! bucket and one append:
 //!
 //! * every entry is a node in an arena, in two lists: the chain of its hash bucket, and the list of

@@ -1,6 +1,6 @@
 //! Device profiles: the figures of a device, and where they come from.
 //!
-//! A profile is the device of a paper, or of the design, not the fastest of its kind: what is
+//! A profile is the device of a paper, or a common one, not the fastest of its kind: what is
 //! reproduced on it is comparable with what the paper measured.
 
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Profile {
         channels: 32,
     };
 
-    /// The virtual NVMe disk that the design measured (design, section 8): 18,000 random reads of
+    /// A virtual NVMe disk, as it was measured when the engine was designed: 18,000 random reads of
     /// 4 KiB a second at depth 1, 58,000 to 80,000 at depth 8 to 32, 1.1 to 1.5 GB/s and 1.6 to
     /// 2.6 GB/s in sequence, 0.1 ms for a sync. The latency of a write is an assumption.
     pub const NVME: Self = Self {

@@ -46,7 +46,7 @@ impl CleaveOpener {
         Self { name: format!("cleave-{}", options.chosen_preset()), options, device, placements }
     }
 
-    /// The same on the named devices.
+    /// The opener with stores on the named devices.
     pub fn on(mut self, devices: &[String], placements: &[Placement]) -> Result<Self> {
         devices.iter().try_for_each(|device| self.set("device", device))?;
         self.placements.extend_from_slice(placements);

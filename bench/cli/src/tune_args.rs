@@ -43,7 +43,7 @@ pub struct TuneArgs {
 pub enum Saved {
     /// Nothing: the preset decides.
     Default,
-    /// This many bytes.
+    /// A length of this many bytes.
     Least(usize),
 }
 

@@ -166,7 +166,7 @@ impl Codec {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Lz4, Self::Zstd, Self::Dictionary];
 
-    /// Its name in results.
+    /// The name of the codec in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",

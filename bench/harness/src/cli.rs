@@ -320,7 +320,8 @@ pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
     run_for(args, opener, None)
 }
 
-/// The same; if there is a `reader` of the results, nothing is said in words but the progress.
+/// Does what `args` ask for, as [`run`]; if there is a `reader` of the results, nothing is said in
+/// words but the progress.
 pub fn run_for(
     args: &BenchArgs,
     opener: &dyn Opener,

@@ -72,7 +72,7 @@ impl<'a> Shared<'a> {
         Self { engine, workload, config, phase, values, inserts, end: None, pops, failed, done }
     }
 
-    /// The same, where every record that exists is there.
+    /// The shared state where every record that exists is there.
     pub fn whole(self) -> Self {
         if self.workload.replays || self.workload.share(Action::Scan) == 0 {
             return self;

@@ -29,7 +29,7 @@ pub const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 /// How much more popular some records are than others, in the Zipfian distributions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skew {
-    /// Their constant, above 0 and below 1.
+    /// The constant of the distribution, above 0 and below 1.
     pub constant: f64,
     /// Ranks that are drawn and folded onto the records, of the scrambled ones.
     pub ranks: u64,

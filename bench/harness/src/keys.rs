@@ -183,7 +183,7 @@ fn eight_digits(number: u64) -> [u8; 8] {
     digits_of_fours((number / 10_000) | ((number % 10_000) << 32))
 }
 
-/// The same from two lanes of four digits, the first in the lower one.
+/// The decimal digits from two lanes of four digits, the first in the lower one.
 fn digits_of_fours(fours: u64) -> [u8; 8] {
     const FOURS: u64 = 0x0000_007F_0000_007F;
     const TWOS: u64 = 0x000F_000F_000F_000F;

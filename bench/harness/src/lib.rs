@@ -23,7 +23,7 @@
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
 
 #![forbid(unsafe_code)]
-// They panic once their reader has gone away.
+// The print macros panic once their reader has gone away.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod error;

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 /// Engines that insert 15,000 records a second or fewer, of 1 KiB and in random order.
 const SLOW: &[&str] = &["redb", "badger", "badger-separated"];
 
-/// Those that are too slow for eight times as many records, of any size.
+/// Engines that are too slow for eight times as many records, of any size.
 const SLOW_INSERTS: &[&str] = &["lmdb", "redb", "badger", "badger-separated"];
 
 /// The base of all entries: 1 GiB, twice the memory.

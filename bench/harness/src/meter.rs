@@ -17,7 +17,7 @@ pub struct Meter<'a> {
     /// The store's own, and those outside of it.
     directories: Vec<PathBuf>,
     limit: Option<&'a MemoryLimit>,
-    /// Those under the directories, each once; empty if one of them cannot be counted.
+    /// The devices under the directories, each once; empty if one of them cannot be counted.
     devices: Vec<Device>,
     processes: Processes,
     cpu: Option<Cpu>,

@@ -40,7 +40,7 @@ pub struct NullEngine {
 }
 
 impl NullEngine {
-    /// Its values are as large as `sizes` says, and the keys that it shows have `key_size`.
+    /// An engine with values as large as `sizes` says, and keys of `key_size`.
     pub fn new(sizes: &ValueSizes, key_size: KeySize) -> Self {
         Self { values: Values::new(sizes), key_size }
     }

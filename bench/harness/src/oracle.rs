@@ -41,9 +41,9 @@ const WRITES: [Action; 3] = [Action::Update, Action::ReadModifyWrite, Action::De
 /// The records of a store, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Those below were removed from the end of a queue.
+    /// Records below were removed from the end of a queue.
     pub oldest: u64,
-    /// Those from here on were never inserted.
+    /// Records from here on were never inserted.
     pub existing: u64,
 }
 
@@ -59,7 +59,7 @@ impl Span {
 pub struct Past {
     /// What ran.
     pub workload: Workload,
-    /// Its number in the run.
+    /// The number of the phase in the run.
     pub phase: u32,
     /// The records when it began.
     pub before: Span,

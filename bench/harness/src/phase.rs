@@ -76,7 +76,7 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Throughput and space over time.
     pub samples: Vec<Sample>,
-    /// Its pieces, if it ran in several.
+    /// The pieces of the phase, if it ran in several.
     pub pieces: Vec<PieceTime>,
     /// The counters.
     pub reading: Reading,
@@ -114,7 +114,7 @@ impl Piece {
 }
 
 impl Outcome {
-    /// This, and then `next`.
+    /// The outcome of two pieces: `self`, and then `next`.
     pub fn then(mut self, next: Self) -> Self {
         let (settled, operations) = (self.settled.as_secs_f64(), self.operations);
         self.pieces.extend(next.pieces);

@@ -45,7 +45,7 @@ pub enum Ended {
     Killed,
     /// The kernel killed it because its memory limit was reached.
     OutOfMemory,
-    /// It did not end in its time, and was killed.
+    /// The program did not end in its time, and was killed.
     TimedOut,
     /// The engine does not have an option that the list asks for.
     NotThere,
@@ -112,7 +112,7 @@ pub struct Header {
     pub about: String,
     /// The command that was typed.
     pub command: String,
-    /// Its lists of workloads.
+    /// The lists of workloads.
     pub lists: Vec<ListHeader>,
     /// Engines, in their order of every round.
     pub engines: Vec<String>,
@@ -146,7 +146,7 @@ pub enum Content {
 pub struct Entry {
     /// The task that it belongs to, in the file of a suite.
     pub task: Option<Task>,
-    /// Its content.
+    /// The content of the line.
     pub content: Content,
 }
 
@@ -201,7 +201,7 @@ pub fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>)> {
     Ok((believed(entries), unreadable))
 }
 
-/// Those of `entries` that no later run of the same task replaces. A suite begins by its header,
+/// The entries that no later run of the same task replaces. A suite begins by its header,
 /// and runs each task once.
 fn believed(entries: Vec<Entry>) -> Vec<Entry> {
     let mut suite = 0;

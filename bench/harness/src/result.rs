@@ -159,7 +159,7 @@ pub struct Speed {
     pub operations: u64,
     /// From the first operation to the end of the last.
     pub running_seconds: f64,
-    /// The same and the background work that was left.
+    /// Time of the operations and the background work that was left.
     pub settled_seconds: f64,
     /// After that, the time until all was written back to the device.
     pub sync_seconds: f64,
@@ -174,7 +174,7 @@ pub struct PieceTime {
     pub operations: u64,
     /// From the first operation to the end of the last.
     pub running_seconds: f64,
-    /// The same and the background work that was left.
+    /// Time of the operations and the background work that was left.
     pub settled_seconds: f64,
 }
 
@@ -241,7 +241,7 @@ impl Cost {
         }
     }
 
-    /// This but for processor time that the clients `waited`: nearly all of it is the kernel's.
+    /// The cost without processor time that the clients `waited`: nearly all of it is the kernel's.
     #[must_use]
     pub fn without(self, waited: Duration) -> Self {
         let left = self.cpu_system_seconds - waited.as_secs_f64();
@@ -288,7 +288,7 @@ pub struct Sample {
 pub struct HotSample {
     /// Reads and writes.
     pub accesses: u64,
-    /// Those of keys that were hot.
+    /// Accesses of keys that were hot.
     pub hits: u64,
 }
 
@@ -318,7 +318,7 @@ impl Verification {
         self.wrong + self.missing + self.unexpected == 0
     }
 
-    /// This and `next`: what was found in two stores of a run.
+    /// The sum of `self` and `next`: what was found in two stores of a run.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self {

@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same, but each piece of its work waits for its turn.
+    /// The session where each piece of the work waits for its turn.
     pub fn taking(self, turns: Turns) -> Self {
         Self { turns, ..self }
     }

@@ -36,7 +36,7 @@ pub enum ValueSizes {
     /// Generalized Pareto with location 0, shape and scale of mixgraph; no value has fewer than 10
     /// bytes, which makes the mean 36.
     Mixgraph,
-    /// The same with this mean, and no such bound.
+    /// The Pareto of mixgraph with this mean, and without the bound.
     Pareto(usize),
     /// From the first to the second, Zipfian with constant 0.99, the smallest most popular (HashKV,
     /// experiments 8 and 12). Updates do not change the size of a pair.

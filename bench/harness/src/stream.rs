@@ -84,7 +84,7 @@ impl<'a> Stream<'a> {
         Self { workload, place, inserts, chooser, random, sequence: 0, shuffle: None }
     }
 
-    /// The same, with a load that inserts in the order of `shuffle`.
+    /// The stream, with a load that inserts in the order of `shuffle`.
     pub fn shuffled(self, shuffle: Option<Shuffle>) -> Self {
         Self { shuffle, ..self }
     }

@@ -89,7 +89,8 @@ impl Values {
         self.make_sized(hash, version, self.sizes.size(hash, version), buffer)
     }
 
-    /// The same in a size of the caller's choice; smaller ones become [`MIN_VALUE_LEN`].
+    /// Makes the value of [`Values::make`] in a size of the caller's choice; smaller ones become
+    /// [`MIN_VALUE_LEN`].
     pub fn make_sized<'a>(
         &self,
         hash: u64,

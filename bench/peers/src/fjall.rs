@@ -163,7 +163,7 @@ impl Settings {
 struct Fjall {
     keyspace: Keyspace,
     db: Database,
-    /// The same database, if there may be transactions.
+    /// The database as a transactional one, if there may be transactions.
     transactions: Option<OptimisticTxDatabase>,
     fitted: Fitted,
     settings: Settings,

@@ -27,8 +27,8 @@ pub const NAME: &str = "redb";
 const FILE: &str = "redb";
 const PAIRS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("pairs");
 
-/// Its default is 1 GiB whatever the machine has, which a limit may not hold, and the documentation
-/// of `set_cache_size` gives no share.
+/// The default of redb is 1 GiB whatever the machine has, which a limit may not hold, and the
+/// documentation of `set_cache_size` gives no share.
 const ADVICE: Advice = Advice {
     cache_parts: 4,
     source: "our choice, its default is 1 GiB",

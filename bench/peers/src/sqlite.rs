@@ -22,7 +22,7 @@ pub const NAME: &str = "sqlite";
 
 const FILE: &str = "sqlite";
 
-/// Its default is 2 MiB, and the documentation of `cache_size` gives no share.
+/// The default of SQLite is 2 MiB, and the documentation of `cache_size` gives no share.
 const ADVICE: Advice = Advice {
     cache_parts: 4,
     source: "our choice, its default is 2 MiB",

@@ -216,7 +216,7 @@ impl Error {
         self.0.source.as_ref()?.get_ref()?.downcast_ref()
     }
 
-    /// The same error, with a remedy added if the disk is full or read-only. A read-only disk
+    /// The error, with a remedy added if the disk is full or read-only. A read-only disk
     /// becomes [`ErrorKind::ReadOnly`].
     #[must_use]
     #[doc(hidden)]
@@ -237,7 +237,7 @@ impl Error {
         self
     }
 
-    /// The same error with one more fact, printed as `name=value`.
+    /// The error with one more fact, printed as `name=value`.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.0.facts.push((name, value.to_string()));

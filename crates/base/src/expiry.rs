@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub struct Expiry(u64);
 
 impl Expiry {
-    /// That of a value that stays.
+    /// The expiry of a value that stays.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Length of its encoding, in bytes.

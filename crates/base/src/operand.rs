@@ -17,7 +17,7 @@ pub struct StoredOperand<'a> {
 }
 
 impl<'a> StoredOperand<'a> {
-    /// Its encoding: length of the name, name, operand.
+    /// The encoding of the operand: length of the name, name, operand.
     pub fn encode(self) -> Vec<u8> {
         debug_assert!((1..=OPERATOR_NAME_MAX).contains(&self.operator.len()));
         let mut out = Vec::with_capacity(1 + self.operator.len() + self.operand.len());

@@ -236,7 +236,7 @@ impl Header {
         }
     }
 
-    /// The same for a `value` that is stored compressed.
+    /// The header for a `value` that is stored compressed.
     #[must_use]
     pub fn of_compressed(self, key: &[u8], value: &[u8]) -> Self {
         let kind_byte = kind_byte(self.kind, true);
@@ -317,7 +317,7 @@ impl Header {
 /// A whole, verified record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// Its header.
+    /// The header of the record.
     pub header: Header,
     /// The user key.
     pub key: &'a [u8],

@@ -310,7 +310,7 @@ pub enum Command {
     /// there, keys and values, is then in no file of the database any more, and no crash brings it
     /// back, as laws on personal data may ask for. Copies and checkpoints keep what they have.
     Collect {
-        /// Those of keyspaces that were dropped
+        /// Keys of keyspaces that were dropped
         #[arg(long, conflicts_with_all = ["prefix", "from", "to", "keyspace"])]
         dropped: bool,
         /// Which keys; all by default

@@ -77,9 +77,9 @@ pub enum Failure {
         .beside.display()
     )]
     NotInstalled {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// This program.
+        /// The path of the running program.
         beside: PathBuf,
     },
     /// A file of the user's.
@@ -112,7 +112,7 @@ pub enum Failure {
     /// A line of a shell that failed.
     #[error("line {number}: {cause}")]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         number: u64,
         /// The reason.
         cause: Box<Failure>,

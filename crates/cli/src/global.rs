@@ -119,7 +119,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// The same with what writes survive by a command's own argument, if it is given.
+    /// The global arguments with what writes survive by a command's own argument, if it is given.
     pub fn with_durability(&self, own: Option<DurabilityName>) -> Self {
         let mut global = self.clone();
         global.with.extend(own.map(NamedOption::durability));

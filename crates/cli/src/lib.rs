@@ -6,7 +6,7 @@
 //! bottom first; a module uses only those before it.
 
 #![forbid(unsafe_code)]
-// They panic once their reader has gone away.
+// The print macros panic once their reader has gone away.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod failure;

@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<NamedOption, String> {
 /// From which likeness on, of 1, a name is taken for a slip of another one.
 const LIKE: f64 = 0.8;
 
-/// That there is no such option, and which one may be meant.
+/// Says that there is no such option, and which one may be meant.
 fn unknown(name: &str) -> String {
     let likeness = |known: &str| {
         let own = known.rsplit('.').next().unwrap_or(known);

@@ -68,7 +68,7 @@ pub enum ShellCommand {
     Keyspaces,
     /// Use a keyspace from now on, which is made if there is none; `default` is the first one
     Use {
-        /// Its name
+        /// The name of the keyspace
         name: String,
     },
     /// Merge the tables of the index, now

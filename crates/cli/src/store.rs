@@ -33,7 +33,7 @@ pub fn open_or_follow(global: &Global, console: &Console) -> Result<Db> {
     warned(find_or_follow(global, console)?, console)
 }
 
-/// The same; the caller reports losses.
+/// Opens a database as [`open_or_follow`] does; the caller reports losses.
 pub fn find_or_follow(global: &Global, console: &Console) -> Result<Db> {
     followed_if_locked(global, console, |options| Db::open_read_only_with(&global.db, options))
 }
@@ -180,8 +180,8 @@ pub fn find_keyspace(db: &Db, within: &Within) -> Result<Keyspace> {
     })?)
 }
 
-/// The same for a command that shows what is in one keyspace: a note says if there are others, and
-/// none was named.
+/// Finds the keyspace for a command that shows what is in one keyspace: a note says if there are
+/// others, and none was named.
 pub fn find_one_keyspace(db: &Db, within: &Within, console: &Console) -> Result<Keyspace> {
     let found = find_keyspace(db, within)?;
     let others = db.keyspaces()?.len();

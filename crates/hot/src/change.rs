@@ -24,7 +24,7 @@ pub struct HotChange {
 /// A new record of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct HotPut {
-    /// Its key.
+    /// The key of the put.
     pub key: HotKey,
     /// Number of its segment among the new ones.
     pub segment: usize,
@@ -39,12 +39,12 @@ pub struct HotPut {
 /// Why a record is written to a hot segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotReason {
-    /// Its key has become hot.
+    /// The key has become hot.
     Admitted,
-    /// Its key is hot, and was written.
+    /// The key is hot, and was written.
     Updated,
-    /// Its old segment was evacuated.
+    /// The old segment of the record was evacuated.
     Kept,
-    /// Its key was read often.
+    /// The key was read often.
     Promoted,
 }

@@ -10,9 +10,9 @@ use cleavedb_base::Location;
 /// A segment on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentFacts {
-    /// Its beginning.
+    /// The beginning of the segment.
     pub place: Location,
-    /// Its length, in bytes.
+    /// The length of the segment, in bytes.
     pub len: u64,
     /// Bytes of its records that are alive.
     pub live: u64,

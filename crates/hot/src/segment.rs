@@ -94,7 +94,7 @@ impl HotRecord {
 #[derive(Debug)]
 pub struct HotSegment {
     place: Location,
-    /// Its records, by the hashes of their keys.
+    /// The records of the segment, by the hashes of their keys.
     records: Box<[HotRecord]>,
 }
 
@@ -104,12 +104,12 @@ impl HotSegment {
         Self { place, records }
     }
 
-    /// Its records, sorted.
+    /// The records of the segment, sorted.
     pub(crate) fn records(&self) -> &[HotRecord] {
         &self.records
     }
 
-    /// Its beginning.
+    /// The beginning of the segment.
     pub fn place(&self) -> Location {
         self.place
     }

@@ -18,7 +18,7 @@ const REST_MAX: u64 = 64;
 pub struct Use {
     /// Reads and writes of all keys.
     pub accesses: u64,
-    /// Those of hot keys.
+    /// Accesses of hot keys.
     pub hits: u64,
     /// Live bytes of hot records.
     pub hot: u64,

@@ -226,7 +226,7 @@ impl Block {
             1..=3 => true,
             TAG_HOT => head.value_len == 0,
             TAG_EXPIRING_INLINE | TAG_EXPIRING_POINTER => head.value_len >= Expiry::LEN,
-            // It names its operator.
+            // An operand names its operator.
             TAG_OPERAND => head.value_len > 1,
             _ => false,
         };

@@ -130,7 +130,7 @@ impl BlockMemory {
 /// Cache of blocks, shared by all tables of a database.
 pub struct BlockCache {
     memory: Arc<BlockMemory>,
-    /// Its number among those that share the memory; 0 if it has it for itself.
+    /// The number of the cache among those that share the memory; 0 if it has it for itself.
     number: u64,
     read_ahead: usize,
     pinned_max: u64,
@@ -173,7 +173,7 @@ impl BlockCache {
         Self { memory, number, read_ahead: READ_AHEAD, pinned_max: u64::MAX, look_ups }
     }
 
-    /// The same, with at most `read_ahead` bytes of a table read ahead of a scan that fills the
+    /// The cache with at most `read_ahead` bytes of a table read ahead of a scan that fills the
     /// cache; with 0 each block is read when it is needed.
     #[must_use]
     pub fn reading_ahead(mut self, read_ahead: usize) -> Self {
@@ -181,7 +181,7 @@ impl BlockCache {
         self
     }
 
-    /// The same, with at most `pinned_max` bytes of filters and indexes, or those of one table if
+    /// The cache with at most `pinned_max` bytes of filters and indexes, or those of one table if
     /// that is more: beyond that, tables that were not read lately are closed. Without this call
     /// there is no bound.
     #[must_use]

@@ -34,7 +34,7 @@ struct Open {
 #[derive(Default)]
 pub(crate) struct Seat {
     table: ArcSwapOption<Table>,
-    /// Its number while it is taken, changed under the lock.
+    /// The number of the table while the seat is taken, changed under the lock.
     number: AtomicU64,
     /// Whether it was read since the last look of the clock.
     used: AtomicBool,

@@ -120,7 +120,7 @@ impl OperandChain {
         self.0.drain(..)
     }
 
-    /// Those of one stripe.
+    /// Operands of one stripe.
     fn of_stripe(&self, stripe: usize) -> impl Iterator<Item = &WaitingOperand> {
         self.0.iter().filter(move |it| it.stripe == stripe)
     }

@@ -239,8 +239,8 @@ impl RangeTombstones {
         Self { tiers: tiers.collect(), settled: self.settled }
     }
 
-    /// Those up to sequence number `upto`, for look-ups, and all others that are settled: some of
-    /// them may stand for older ones.
+    /// Tombstones up to sequence number `upto`, for look-ups, and all others that are settled: some
+    /// of them may stand for older ones.
     pub fn fragments(&self, upto: SeqNo) -> Fragments {
         Fragments { tiers: self.tiers.clone(), upto: upto.max(self.settled) }
     }

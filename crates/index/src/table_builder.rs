@@ -84,7 +84,7 @@ impl TableBuilder {
         })
     }
 
-    /// The same builder for a table of which range tombstones up to `seq` cover nothing
+    /// The builder for a table of which range tombstones up to `seq` cover nothing
     /// ([`TableMeta::tombstones_applied`]).
     #[must_use]
     pub fn with_tombstones_applied(mut self, seq: SeqNo) -> Self {

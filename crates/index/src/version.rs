@@ -30,9 +30,9 @@ const DEEP_LEVELS: usize = LEVEL_MAX as usize;
 
 /// One sorted run of level 0.
 pub struct Run {
-    /// Its position in level 0.
+    /// The position of the run in level 0.
     pub position: RunPosition,
-    /// Its tables.
+    /// The tables of the run.
     pub set: TableSet,
 }
 

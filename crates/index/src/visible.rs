@@ -74,13 +74,13 @@ impl VisibleIter {
         }
     }
 
-    /// The same iterator without the keys that range tombstones hide.
+    /// The iterator without the keys that range tombstones hide.
     #[must_use]
     pub fn with_range_tombstones(self, tombstones: Fragments) -> Self {
         Self { tombstones, ..self }
     }
 
-    /// The same iterator as of this time, in milliseconds since 1970: values that expired up to
+    /// The iterator as of this time, in milliseconds since 1970: values that expired up to
     /// then are not there. Without it no value has expired.
     #[must_use]
     pub fn at_time(self, millis: u64) -> Self {

@@ -141,7 +141,7 @@ impl Rule {
 /// One call, as the trace shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number.
+    /// The number of the call.
     pub number: u64,
     /// What it did.
     pub op: Op,
@@ -333,7 +333,7 @@ impl StorageLayer for Faulty {
 
 struct FaultyFile {
     inner: Arc<dyn File>,
-    /// Its name when it was opened.
+    /// The name of the file when it was opened.
     name: Name,
     shared: Arc<Shared>,
 }

@@ -106,7 +106,7 @@ impl LeftWindow {
         Ok(Some((identity, len, marks)))
     }
 
-    /// The same for readers that take log files to end where it was drained to, if it says so:
+    /// The window for readers that take log files to end where it was drained to, if it says so:
     /// bytes behind there were appended by someone else. Not to be believed before the lengths of
     /// the files: the mark may be older than they are, if the disk lost what was not synced.
     #[must_use]

@@ -24,9 +24,9 @@ use crate::name::{FileKind, Name};
 /// One of the directories of a database.
 #[derive(Clone)]
 pub struct Directory {
-    /// Its files.
+    /// The files of the directory.
     pub storage: Arc<dyn Storage>,
-    /// Its path, for messages.
+    /// The path of the directory, for messages.
     pub path: String,
     /// Classes placed here; the first directory also takes all that are placed nowhere.
     pub classes: Vec<FileClass>,

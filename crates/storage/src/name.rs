@@ -145,7 +145,7 @@ impl Name {
         self.kind
     }
 
-    /// Its number; 0 for kinds of which there is one.
+    /// The number of the file; 0 for kinds of which there is one.
     pub fn number(&self) -> FileNumber {
         self.number
     }

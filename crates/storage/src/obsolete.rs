@@ -15,7 +15,7 @@ pub struct Hole {
     pub name: Name,
     /// Where the range begins, in bytes.
     pub offset: u64,
-    /// Its length, in bytes.
+    /// The length of the hole, in bytes.
     pub len: u64,
 }
 

@@ -24,7 +24,7 @@ use crate::overlay::Overlay;
 
 /// A file as all of its handles see it.
 struct Inode {
-    /// Its name below; `None` if it was created here.
+    /// The name of the file below; `None` if it was created here.
     below: Option<Name>,
     /// What was changed of it, from the first change on.
     changes: OnceLock<RwLock<Overlay>>,

@@ -47,7 +47,7 @@ impl Borrower {
 /// Bytes that a reserve should have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// Its whole length.
+    /// The whole length of the reserve.
     pub len: u64,
     /// The part of it for metadata.
     pub names: u64,
@@ -127,7 +127,7 @@ impl Reserve {
         self.short.load(Ordering::Relaxed)
     }
 
-    /// Its current length, in bytes.
+    /// The current length of the reserve, in bytes.
     pub fn len(&self) -> u64 {
         self.kept.lock().len()
     }

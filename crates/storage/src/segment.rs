@@ -53,7 +53,7 @@ impl Segment {
         Self { name, identity, file, young, earlier, obsolete, obsolete_files }
     }
 
-    /// The same in the place of `earlier`, through which readers may still read the file: it is
+    /// The segment in the place of `earlier`, through which readers may still read the file: it is
     /// removed once neither has any.
     #[must_use]
     pub fn in_place_of(mut self, earlier: Option<Arc<Self>>) -> Self {
@@ -61,12 +61,12 @@ impl Segment {
         self
     }
 
-    /// Its number.
+    /// The number of the segment.
     pub fn number(&self) -> FileNumber {
         self.name.number()
     }
 
-    /// Its name.
+    /// The name of the segment.
     pub fn name(&self) -> Name {
         self.name
     }
@@ -131,7 +131,7 @@ impl Segment {
         Error::corruption(what).with("file", self.name).with("offset", offset)
     }
 
-    /// The same, of the value of `key`.
+    /// The error of damage in the value of `key`.
     #[cold]
     fn damaged_value(&self, offset: u64, what: &str, key: &[u8]) -> Error {
         self.damaged(offset, what).with("key", key.escape_ascii())

@@ -42,7 +42,7 @@ pub(crate) fn decode_identity(bytes: &[u8]) -> Option<WindowIdentity> {
 pub struct WindowIdentity {
     /// Id of the database.
     pub database_id: u64,
-    /// Its own number, unique among the windows of the database.
+    /// The number of the window, unique among the windows of the database.
     pub number: FileNumber,
 }
 
@@ -61,7 +61,7 @@ pub enum Watermark {
 }
 
 impl Watermark {
-    /// Its offset in the file.
+    /// The offset of the mark in the file.
     pub(crate) fn offset(self) -> usize {
         match self {
             Self::Visible => 1024,

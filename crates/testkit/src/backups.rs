@@ -30,7 +30,7 @@ fn failed(error: Error) -> String {
 /// A directory of backups on a real disk, removed on drop.
 pub struct Shelf {
     _dir: TempDir,
-    /// Its storage, which may fail.
+    /// The storage of the directory, which may fail.
     pub storage: Arc<FaultyBackups>,
     /// The backups in it.
     pub backups: Backups,

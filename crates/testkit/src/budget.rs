@@ -59,13 +59,13 @@ pub fn first_seed() -> u64 {
     env::var("CLEAVEDB_SEED").map_or(0, |seed| seed.parse().expect("CLEAVEDB_SEED is a number"))
 }
 
-/// That many seeds of this run.
+/// Seeds of this run, `count` of them.
 pub fn seeds(count: u64) -> Range<u64> {
     first_seed()..first_seed() + count
 }
 
-/// Those of `all` whose turn it is in the calling test: one of three neighbours, of two for a
-/// change, and each at night. The first seed and the name of the test draw them.
+/// The elements of `all` whose turn it is in the calling test: one of three neighbours, of two for
+/// a change, and each at night. The first seed and the name of the test draw them.
 pub fn in_turn<T>(all: Vec<T>) -> Vec<T> {
     let mut rng = drawn_by(thread::current().name());
     let (neighbours, len, mut chosen) = (of(3, 2, 1), all.len(), 0);

@@ -22,13 +22,13 @@ impl Churn {
         Self { rng: Rng::new(seed), keys: KEYS, model: BTreeMap::new() }
     }
 
-    /// The same with this number of keys.
+    /// Churn with this number of keys.
     #[must_use]
     pub fn over(self, keys: u64) -> Self {
         Self { keys, ..self }
     }
 
-    /// The same content, with other writes from now on: for a copy of the store.
+    /// The content, with other writes from now on: for a copy of the store.
     #[must_use]
     pub fn copied(&self, seed: u64) -> Self {
         Self { rng: Rng::new(seed), ..self.clone() }

@@ -89,7 +89,7 @@ impl Disks {
         Self(self.0.iter().map(Sim::kill).collect())
     }
 
-    /// Their current content, durable or not.
+    /// The current content of the disks, durable or not.
     pub fn images(&self) -> Images {
         self.0.iter().map(Sim::image).collect()
     }

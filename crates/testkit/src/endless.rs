@@ -286,8 +286,8 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
     Ok(())
 }
 
-/// The same for a consumer that knows its keys, and never searches for the first one: its deletes
-/// are all in memory.
+/// A queue is emptied by a consumer that knows its keys, and never searches for the first one: its
+/// deletes are all in memory.
 pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     let designs = Setup::every_design();
     let setup = &designs[seed as usize % designs.len()];
@@ -307,8 +307,9 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     }
 }
 
-/// The same for values that have expired in front of others: in memory, and in tables of which they
-/// are nearly all, or a part. A search may step over them until jobs have met them.
+/// Searches step over few dead entries where values have expired in front of others: in memory, and
+/// in tables of which they are nearly all, or a part. A search may step over them until jobs have
+/// met them.
 pub fn what_has_expired_is_not_stepped_over(seed: u64) -> Checked<()> {
     let failed = |e: cleavedb::Error| e.to_string();
     let designs = Setup::every_design();

@@ -117,7 +117,7 @@ impl Follower {
     }
 }
 
-/// The same, and this many bytes of the log are kept.
+/// The setup with this many bytes of the log kept.
 pub fn keeping(setup: &Setup, bytes: u64) -> Setup {
     let mut own = setup.at(setup.now());
     own.name = format!("{setup}, changes kept");

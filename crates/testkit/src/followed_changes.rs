@@ -233,7 +233,7 @@ pub fn a_slow_secondary_is_told_so(setup: &Setup, seed: u64) -> Checked<bool> {
             return Err(format!("{} batches of {} were told", told.len(), at + 2));
         }
     }
-    // Its view is as old as its open, and files that it names may be gone.
+    // The view of the late reader is as old as its open, and files that it names may be gone.
     let (mut late, mut is_told) = (Vec::new(), false);
     for _ in 0..2 {
         for batch in changes[1].by_ref() {

@@ -49,7 +49,7 @@ impl FullStore {
         Ok(Self { sim, options, db: db.map_err(|e| format!("open failed: {e}"))? })
     }
 
-    /// The same store, closed and opened again.
+    /// The store, closed and opened again.
     pub fn reopened(self) -> Checked<Self> {
         self.db.close().map_err(|e| format!("close failed: {e}"))?;
         Self::on(self.sim, self.options)
@@ -109,7 +109,7 @@ pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
         return Err(format!("not the error of a full store: {error}"));
     }
     store.check((0..count).map(|i| (i, Some(0))))?;
-    // It is still full after the next open.
+    // The store is still full after the next open.
     let store = store.reopened()?;
     store.within()?;
     store.delete((0..count).step_by(2))?;

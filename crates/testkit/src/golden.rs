@@ -33,11 +33,11 @@ const WRITTEN: u64 = 1_790_000_000;
 /// How a store was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It was closed.
+    /// The store was closed.
     Closed,
-    /// Its process was killed.
+    /// The process that wrote the store was killed.
     Killed,
-    /// The same, and it has blobs.
+    /// The process was killed, and the store has blobs.
     KilledWithBlobs,
 }
 

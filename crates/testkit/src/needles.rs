@@ -63,7 +63,7 @@ pub struct Needles {
     /// Of each keyspace: the needles of its keys by number, and its content.
     names: BTreeMap<String, Vec<u64>>,
     content: BTreeMap<String, BTreeMap<usize, Item>>,
-    /// Those that were deleted or overwritten in the range, or in a keyspace that was dropped.
+    /// Needles that were deleted or overwritten in the range, or in a keyspace that was dropped.
     gone: Ids,
 }
 
@@ -210,7 +210,7 @@ impl Needles {
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    /// The same for simulated disks.
+    /// Searches, as [`Self::are_gone_from`] does, the files of simulated disks.
     pub fn are_gone_from_images(&self, images: &[Image]) -> Result<(), Vec<Found>> {
         let files: Vec<(String, Vec<u8>)> = images
             .iter()

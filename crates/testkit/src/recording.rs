@@ -20,7 +20,7 @@ pub enum Crash {
     Kill,
     /// The power fails; only synced data is certain to survive.
     Power,
-    /// The same of the disk alone, while the machine runs on.
+    /// The power of the disk alone fails, while the machine runs on.
     Detached,
 }
 

@@ -98,7 +98,7 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
 type Change = (&'static str, fn(&mut Options));
 
 impl Setup {
-    /// The same with `classes` on a volume.
+    /// The setup with `classes` on a volume.
     #[must_use]
     pub fn on_two_disks(mut self, classes: impl IntoIterator<Item = FileClass>) -> Self {
         let volume = Volume::new("/volume/1", classes);
@@ -108,7 +108,7 @@ impl Setup {
         self
     }
 
-    /// The same with everything in one directory.
+    /// The setup with everything in one directory.
     #[must_use]
     pub fn in_one_directory(mut self) -> Self {
         self.options.volumes.clear();
@@ -136,7 +136,7 @@ impl Setup {
         millis(Some(self.clock.now())).unwrap_or_default()
     }
 
-    /// The same with a clock of its own that shows this time, in milliseconds.
+    /// The setup with a clock of its own that shows this time, in milliseconds.
     #[must_use]
     pub fn at(&self, now: u64) -> Self {
         let clock = Arc::new(ManualTime::default());
@@ -154,7 +154,7 @@ impl Setup {
         setup
     }
 
-    /// Its group layout, which must exist.
+    /// The setup's group layout, which must exist.
     pub fn groups(&mut self) -> &mut GroupLayout {
         let layout = self.options.layout();
         self.options.layout.insert(layout).groups.as_mut().expect("its layout has groups")
@@ -192,7 +192,7 @@ impl Setup {
         self.options.tuning.blob_bytes == BLOB_BYTES
     }
 
-    /// The same with values from readers of 200 bytes and more in files of their own.
+    /// The setup with values from readers of 200 bytes and more in files of their own.
     #[must_use]
     pub fn with_blobs(mut self) -> Self {
         self.name = format!("{self}, blobs");
@@ -200,8 +200,8 @@ impl Setup {
         self
     }
 
-    /// The same with a cache of records that is so small that it evicts some, and refuses others as
-    /// too long.
+    /// The setup with a cache of records that is so small that it evicts some, and refuses others
+    /// as too long.
     #[must_use]
     pub fn with_record_cache(mut self) -> Self {
         self.name = format!("{self}, a cache of records");
@@ -231,8 +231,8 @@ impl Setup {
         setup
     }
 
-    /// The same with level 0 kept in this way, and so small that parts of it leave in a workload of
-    /// 40 operations. Only long values leave the index: entries with pointers are so short that
+    /// The setup with level 0 kept in this way, and so small that parts of it leave in a workload
+    /// of 40 operations. Only long values leave the index: entries with pointers are so short that
     /// runs would not be cut, and buckets would not fill.
     #[must_use]
     pub fn with_small_level0(mut self, level0: Level0) -> Self {
@@ -257,8 +257,8 @@ impl Setup {
         .map(|setup| setup.with_small_level0(Level0::Partitions(3)))
     }
 
-    /// The same with level 0 kept in this way, and so large that it merges within itself before any
-    /// part of it leaves.
+    /// The setup with level 0 kept in this way, and so large that it merges within itself before
+    /// any part of it leaves.
     #[must_use]
     pub fn with_large_level0(mut self, level0: Level0) -> Self {
         self.name = format!("{self}, large level 0: {level0:?}");

@@ -45,7 +45,7 @@ impl State {
         self.set_living(key, value.map(|value| (value.clone(), None)));
     }
 
-    /// The same with a value that may expire.
+    /// Puts or, without a value, removes a key, with a value that may expire.
     pub fn set_living(&mut self, key: &[u8], value: Option<Expiring>) {
         let hash = |(value, expiry): &Expiring| match expiry {
             None => pair_hash(key, value),

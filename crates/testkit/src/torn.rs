@@ -55,7 +55,7 @@ fn goes_on(setup: &Setup, torn: Image, is_written: bool) -> Checked {
     if is_written {
         db.put(b"after", [4; 700]).map_err(failed)?;
     } else {
-        // Its log file is empty and is removed: the torn batch ends the last one that remains.
+        // The log file is empty and is removed: the torn batch ends the last one that remains.
         db.compact().and_then(|()| db.collect()).and_then(|()| db.close()).map_err(failed)?;
     }
     let db = open(Arc::new(disk(setup, sim.image())), setup).map_err(failed)?;

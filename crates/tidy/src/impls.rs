@@ -12,7 +12,7 @@ pub struct Block<'a> {
     pub of: &'a str,
     /// Whether the block is of the type alone, and not of a trait for it.
     pub inherent: bool,
-    /// Its body, in bytes of the code.
+    /// The body of the block, in bytes of the code.
     pub body: Range<usize>,
 }
 

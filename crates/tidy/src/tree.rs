@@ -8,9 +8,9 @@ use crate::source::Source;
 
 /// A module and its file.
 pub struct Module {
-    /// Its file, from the root of the repository.
+    /// The file of the module, from the root of the repository.
     pub file: String,
-    /// Its `mod x;` declarations, in the order in which they are listed.
+    /// The module's `mod x;` declarations, in the order in which they are listed.
     pub children: Vec<String>,
     /// Whether it is compiled for tests only.
     pub test: bool,

@@ -50,7 +50,7 @@ impl CoalescedRead {
         Self { begin, end: begin + wanted, wanted }
     }
 
-    /// This stretch extended by a record behind it, if one read of both is cheaper than two.
+    /// The stretch extended by a record behind it, if one read of both is cheaper than two.
     fn with(self, pointer: ValuePointer) -> Option<Self> {
         let wanted = self.wanted + u64::from(pointer.len);
         let gap = pointer.offset.checked_sub(self.end)?;

@@ -31,7 +31,7 @@ const ZSTD: u8 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ValueCompression {
-    /// They are stored as they are.
+    /// Values are stored as they are.
     #[default]
     None,
     /// LZ4: the fastest one to read.
@@ -53,7 +53,7 @@ impl ValueCompression {
         ("zstd-dictionary", Self::ZstdDictionary),
     ];
 
-    /// Its name on command lines.
+    /// The name of the compression on command lines.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }

@@ -54,7 +54,7 @@ impl Dictionary {
         self.number
     }
 
-    /// Its bytes, as they are stored.
+    /// The bytes of the dictionary, as they are stored.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -97,7 +97,7 @@ impl Dictionaries {
         self.0.all.swap(Arc::new(all));
     }
 
-    /// The same ones; those that are added later to one are not in the other.
+    /// A copy of the dictionaries; the ones that are added later to one are not in the other.
     #[must_use]
     pub fn apart(&self) -> Self {
         let all = ArcSwap::new(self.0.all.load_full());

@@ -32,7 +32,7 @@ impl OwnedRecord {
         Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len: 0 }
     }
 
-    /// The same record with the value decompressed; header and checksums are those of the record as
+    /// The record with the value decompressed; header and checksums are those of the record as
     /// it is stored.
     pub(crate) fn decompressed(&self, dictionaries: &Dictionaries) -> Result<Self> {
         let (front, value) = self.bytes.split_at(self.value_at());
@@ -55,7 +55,7 @@ impl OwnedRecord {
         self.bytes.len()
     }
 
-    /// Its value, without its expiry, which shares the memory of the record.
+    /// The value of the record, without its expiry, which shares the memory of the record.
     #[inline]
     pub fn into_value(mut self) -> Bytes {
         self.bytes.advance(self.value_at());

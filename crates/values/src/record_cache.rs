@@ -63,7 +63,7 @@ pub struct RecordCacheStats {
     pub misses: u64,
     /// Records in the cache.
     pub records: u64,
-    /// Their memory, in bytes.
+    /// Memory of the records, in bytes.
     pub bytes: u64,
 }
 

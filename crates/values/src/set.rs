@@ -24,7 +24,7 @@ pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
     /// Held so that no range is punched that this read state can reach.
     extents: PlaceMap<Arc<ExtentHandle>>,
-    /// Those of the database, which compressed values name.
+    /// The dictionaries of the database, which compressed values name.
     dictionaries: Dictionaries,
 }
 
@@ -34,7 +34,7 @@ impl SegmentSet {
         Self { dictionaries, ..Self::default() }
     }
 
-    /// This set with `added` and without `removed`; the removed segments' files are queued by their
+    /// The set with `added` and without `removed`; the removed segments' files are queued by their
     /// last reader.
     #[must_use]
     pub fn with(&self, added: &[Arc<Segment>], removed: &[FileNumber]) -> Self {
@@ -45,7 +45,7 @@ impl SegmentSet {
         Self { segments, ..self.clone() }
     }
 
-    /// This set with the extents `added` and without `removed`.
+    /// The set with the extents `added` and without `removed`.
     #[must_use]
     pub fn with_extents(&self, added: &[Arc<ExtentHandle>], removed: &[Location]) -> Self {
         let mut set = self.clone();
@@ -373,7 +373,7 @@ pub struct Blob {
     segment: Arc<Segment>,
     /// What the index has of it.
     pub pointer: ValuePointer,
-    /// Its length, in bytes.
+    /// The length of the value, in bytes.
     pub len: u64,
 }
 

@@ -221,7 +221,7 @@ impl ValueFiles {
         self.retained.iter().map(|(number, file)| (*number, *file))
     }
 
-    /// This log file, if it is one of them.
+    /// A log file by its number, if it is one of them.
     pub fn get_retained(&self, number: FileNumber) -> Option<RetainedFile> {
         self.retained.get(&number).copied()
     }
@@ -324,8 +324,8 @@ impl ValueFiles {
         self.get(number).filter(|meta| meta.is_whole())
     }
 
-    /// Those that are sealed and that replay does not need: segments, and log files below `upto`,
-    /// the first that replay would still need; with their lengths.
+    /// Value files that are sealed and that replay does not need: segments, and log files below
+    /// `upto`, the first that replay would still need; with their lengths.
     pub fn collectable(
         &self,
         upto: FileNumber,

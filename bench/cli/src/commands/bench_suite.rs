@@ -34,9 +34,9 @@ const FEATURED: [&str; 6] = ["cleave-ktstore", "cleave-lsm", "rocksdb", "leveldb
 enum Engines {
     /// All presets.
     Presets,
-    /// Those of the two-minute benchmark.
+    /// The engines of the two-minute benchmark.
     Few,
-    /// Those of the benchmark of features.
+    /// The engines of the benchmark of features.
     Featured,
     /// All presets and all peers.
     All,

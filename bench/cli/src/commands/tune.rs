@@ -38,7 +38,7 @@ struct Target {
     path: PathBuf,
     /// Whether it is a database.
     stored: bool,
-    /// Its options, as far as the arguments do not change them.
+    /// The options of the database, as far as the arguments do not change them.
     usual: Options,
     /// The directory of the measured stores.
     directory: PathBuf,

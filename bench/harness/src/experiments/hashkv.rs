@@ -110,7 +110,7 @@ const AGED: &[&str] = &[
     "ycsb-d",
     "scan-100",
 ];
-/// The same without scans.
+/// The workloads of [`AGED`] without scans.
 const AGED_YCSB: &[&str] = AGED.split_at(AGED.len() - 1).0;
 /// How many of its workloads only age the store.
 const AGING: usize = 3;

@@ -39,7 +39,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Its name and unit, as a column is headed.
+    /// The name and the unit of the metric, as a column is headed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "op/s",
@@ -65,7 +65,7 @@ impl Metric {
         matches!(self, Self::Throughput | Self::Settled | Self::Bandwidth | Self::HotShare)
     }
 
-    /// Its value in `result`; `None` if it was not measured there.
+    /// The value of the metric in `result`; `None` if it was not measured there.
     pub fn of(self, result: &PhaseResult) -> Option<f64> {
         const MIB: f64 = 1_048_576.0;
         match self {

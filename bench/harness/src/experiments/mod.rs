@@ -48,7 +48,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// The paper: `wisckey`, `hashkv`, `kt-store`, `hoakv` or `ohdb`.
     pub paper: &'static str,
-    /// Its place: first cells of the rows of its page in `docs/papers` that it stands for.
+    /// Place in the paper: first cells of the rows of its page in `docs/papers` that it stands for.
     pub rows: &'static [&'static str],
     /// What is measured, in a line.
     pub about: &'static str,
@@ -62,7 +62,7 @@ pub struct Experiment {
     pub settings: &'static [(&'static str, &'static str)],
     /// Workloads and bundles of every run, in order, on one store.
     pub workloads: &'static [&'static str],
-    /// Those whose results matter; empty for all.
+    /// Workloads whose results matter; empty for all.
     pub shows: &'static [&'static str],
     /// What is compared, the most important first.
     pub metrics: &'static [Metric],
@@ -99,7 +99,7 @@ impl Experiment {
         skipped: None,
     };
 
-    /// Its runs: one for each value of what is varied; none if it is skipped.
+    /// The runs of the experiment: one for each value of what is varied; none if it is skipped.
     pub fn runs(&self) -> Vec<Run> {
         let values = match self.vary {
             _ if self.skipped.is_some() => return Vec::new(),

@@ -23,9 +23,9 @@ const STRETCH: u64 = 8;
 
 /// A row of a feature's table.
 pub struct Case {
-    /// Its name; empty if the feature has one row.
+    /// The name of the case; empty if the feature has one row.
     pub name: String,
-    /// Its figures, by their names.
+    /// The figures of the case, by their names.
     pub figures: Vec<(&'static str, f64)>,
 }
 

@@ -80,9 +80,9 @@ pub type OnLine<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
 /// Where a child stands at the end of a turn.
 pub enum Stand {
-    /// It waits for its next turn, to do a piece of this step.
+    /// The child waits for its next turn, to do a piece of this step.
     Waits(u32),
-    /// It has ended.
+    /// The child has ended.
     Ended(End),
 }
 

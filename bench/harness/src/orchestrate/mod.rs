@@ -144,7 +144,7 @@ struct Member<'a> {
     task: &'a Task,
     running: Running,
     heard: Heard,
-    /// That of the turn which it awaits.
+    /// The step of the turn that the child awaits.
     step: u32,
     /// Whether it has not worked yet.
     new: bool,

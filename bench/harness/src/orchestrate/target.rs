@@ -21,7 +21,7 @@ pub struct Target {
     pub engine: String,
     /// The program.
     pub program: PathBuf,
-    /// Its arguments before those of the workloads.
+    /// The arguments of the program before those of the workloads.
     pub arguments: Vec<String>,
     /// Whether it runs only where it is named.
     pub extra: bool,
@@ -38,7 +38,8 @@ impl Target {
         }
     }
 
-    /// The same engine with `options`, pairs of name and value with `+` between them, in its name.
+    /// The engine of this target with `options`, pairs of name and value with `+` between them, in
+    /// its name.
     fn with(&self, options: &str) -> Self {
         let mut target = self.clone();
         for option in options.split('+').filter(|option| !option.is_empty()) {
@@ -103,7 +104,7 @@ pub fn list_peers(program: &Path) -> Result<Vec<Target>, String> {
     Ok(targets.collect())
 }
 
-/// Those of `targets` that are called `names`, in that order; if there are no names all but the
+/// The targets that are called `names`, in that order; if there are no names all but the
 /// extra ones. Options of an engine stand behind its name, as in `ktstore+record-cache=128MiB`: it
 /// is another engine then.
 pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {

@@ -97,7 +97,7 @@ pub struct Bars {
 pub struct Series {
     /// What it belongs to.
     pub paint: Paint,
-    /// Its points, from left to right.
+    /// The points of the series, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 

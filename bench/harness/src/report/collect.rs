@@ -80,7 +80,7 @@ pub struct Row {
     pub workload: String,
     /// Engine.
     pub engine: String,
-    /// Its runs.
+    /// The runs of the engine.
     pub runs: Vec<PhaseResult>,
     /// The round of each of them.
     pub rounds: Vec<u32>,

@@ -265,7 +265,7 @@ fn series(
     painted(group, workload, &|row| style.paint(&row.engine), points)
 }
 
-/// The same, in the paint of one's own choice.
+/// The series of [`series`], in a paint of one's own choice.
 fn painted(
     group: &Group,
     workload: &str,

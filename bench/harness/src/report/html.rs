@@ -335,7 +335,7 @@ fn closing(results: &Results) -> Markup {
     }
 }
 
-/// That no writer waited, if any engine would know.
+/// Says that no writer waited, if any engine would know.
 fn none_stalled(group: &Group) -> String {
     let counts = |row: &&Row| !row.typical().stalls().is_empty();
     let rows = group.rows.iter().filter(counts);

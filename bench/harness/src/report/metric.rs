@@ -12,7 +12,7 @@ pub struct Metric {
     pub about: &'static str,
     /// Whether more of it is better.
     pub more_is_better: bool,
-    /// Its value, if it was measured.
+    /// The value of the metric, if it was measured.
     pub of: fn(&PhaseResult) -> Option<f64>,
     /// The value as text.
     pub show: fn(f64) -> String,

@@ -83,7 +83,7 @@ impl DiskLimits {
 }
 
 impl DiskLimits {
-    /// Its rows in a report: quantity, and value with its unit.
+    /// The rows of the limits in a report: quantity, and value with its unit.
     pub fn quantities(&self) -> Vec<(String, String)> {
         let size = |bytes: f64| units::bytes(bytes as u64);
         let mut rows = Vec::new();

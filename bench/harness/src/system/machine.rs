@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, now.
+    /// The machine that the process runs on, now.
     pub fn here() -> Self {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         let (load, processors) = (text("/proc/loadavg"), CpuInfo::current().ok());

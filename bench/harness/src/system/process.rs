@@ -119,7 +119,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// This process, and the one whose id is `other`.
+    /// The calling process, and the one whose id is `other`.
     pub fn with(other: Option<u32>) -> Self {
         Self { other }
     }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_another_process_uses_is_added() {
-        // It works on its own for more than a hundredth of a second, then waits to be counted.
+        // The process works for more than a hundredth of a second, then waits to be counted.
         const WORK: &str = "\
             i=0
             while [ $i -lt 200000 ]; do i=$((i + 1)); done

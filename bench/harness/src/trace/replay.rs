@@ -39,7 +39,7 @@ impl Trace {
         self.operations
     }
 
-    /// Those of them that write or remove.
+    /// Operations that write or remove.
     pub fn writes(&self) -> u64 {
         self.writes
     }
@@ -115,7 +115,7 @@ impl ReplayStream {
         &self.record.key
     }
 
-    /// Its hash.
+    /// The hash of the stream.
     pub fn hash(&self) -> u64 {
         self.hash
     }

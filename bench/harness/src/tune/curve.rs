@@ -39,7 +39,7 @@ const BELIEF: f64 = 2.0;
 /// Standard errors on either side that count as certain.
 const CERTAIN: f64 = 2.0;
 
-/// The same operations with values of one size, separated and inline, one right after the other.
+/// Speeds of operations with values of one size, separated and inline, one right after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// Operations a second with values outside the index.

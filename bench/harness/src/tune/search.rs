@@ -32,7 +32,7 @@ const SEED: u64 = 42;
 pub struct Search<'a> {
     /// Stores whose values lie outside the index, whatever their size.
     pub separated: &'a dyn Opener,
-    /// The same with values in the index.
+    /// Stores whose values lie in the index.
     pub inline: &'a dyn Opener,
     /// The directory of the measured stores.
     pub scratch: &'a Scratch,
@@ -52,7 +52,7 @@ pub struct Search<'a> {
 pub struct Next {
     /// Bytes of its values.
     pub value_bytes: usize,
-    /// Its pair's number among those of the size, from 1.
+    /// The number of its pair among those of the size, from 1.
     pub pair: usize,
     /// Whether values leave the index.
     pub separated: bool,

@@ -11,7 +11,7 @@ use cleavedb_bench::{BenchError, Result};
 
 /// File name of the program, beside this executable.
 const PROGRAM: &str = "badger-peer";
-/// Its source, where this crate was built.
+/// The source of the peer, where this crate was built.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/badger");
 
 /// The program beside this executable; built first if it is not there, or older than its source.

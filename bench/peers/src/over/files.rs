@@ -23,8 +23,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those below `directory`, which is made if it is missing. Numbers begin behind the greatest
-    /// one that is there.
+    /// The files below `directory`, which is made if it is missing. Numbers begin behind the
+    /// greatest one that is there.
     pub fn open(directory: &Path) -> Result<Self> {
         let disk = Disk::open(directory, true).map_err(|e| Error::io("open the values", e))?;
         let files = disk.list().map_err(|e| Error::io("list the values", e))?;

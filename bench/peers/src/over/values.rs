@@ -58,7 +58,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Those in `directory`, as they were closed, or none.
+    /// The values in `directory`, as they were closed, or none.
     pub fn open(directory: &Path, sizes: Sizes) -> Result<Self> {
         let files = Files::open(directory)?;
         let mut values = Self {

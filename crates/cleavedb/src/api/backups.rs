@@ -19,11 +19,12 @@ use crate::settings::options::Options;
 /// A backup in a directory.
 #[derive(Clone, Debug)]
 pub struct Backup {
-    /// Its number. The name of its directory is the number in six digits or more: `000007`.
+    /// The number of the backup. The name of its directory is the number in six digits or more:
+    /// `000007`.
     pub number: u64,
     /// When it was made; `None` if its file `backup` is damaged.
     pub made: Option<SystemTime>,
-    /// Its files.
+    /// The files of the backup.
     pub files: u64,
     /// Bytes that they take on the disk, those of shared files included.
     pub bytes: u64,
@@ -37,7 +38,8 @@ pub enum RestoreMode {
     /// All of it is read and checked, as by [`Db::verify`]; a damaged one is removed.
     #[default]
     Checked,
-    /// It is only copied. What can be read of a damaged one is then saved by [`crate::Salvage`].
+    /// The backup is only copied. What can be read of a damaged one is then saved by
+    /// [`crate::Salvage`].
     Unchecked,
 }
 
@@ -82,7 +84,7 @@ impl Backups {
         for number in backup::numbers(&*self.storage)? {
             match self.describe(number) {
                 Ok(backup) => all.push(backup),
-                // It was removed since the directory was read.
+                // The backup was removed since the directory was read.
                 Err(_) if backup::open(&*self.storage, number).is_err() => {}
                 Err(e) => return Err(e),
             }

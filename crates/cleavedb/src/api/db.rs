@@ -153,7 +153,7 @@ impl Inner {
         closed
     }
 
-    /// The same; `None` if there is nothing to end any more.
+    /// Shuts down; `None` if there is nothing to end any more.
     fn end(&self) -> Option<Result<()>> {
         let engine = &self.engine;
         if let Some(follower) = &self.follower {
@@ -334,7 +334,7 @@ impl Db {
         self.default.inner.engine_now()
     }
 
-    /// The same, held; fails if the database is closed.
+    /// The engine with the data, held; fails if the database is closed.
     fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
         self.default.open_engine()?;
         Ok(self.default.inner.engine.clone())

@@ -93,7 +93,7 @@ debug!(Transaction, |_| {});
 pub(crate) trait Commits: Send + Sync {
     /// The engine; fails if the database is closed.
     fn open_engine(&self) -> Result<&Engine>;
-    /// The same, ready for writes.
+    /// The engine, ready for writes.
     fn writable(&self) -> Result<&Engine>;
 }
 
@@ -150,7 +150,8 @@ impl Transaction {
         })
     }
 
-    /// Its reads and writes of a keyspace: `transaction.keyspace(&users).get("key")?`.
+    /// The transaction's reads and writes of a keyspace:
+    /// `transaction.keyspace(&users).get("key")?`.
     pub fn keyspace(&mut self, within: impl AsRef<KeyspaceRef>) -> KeyspaceTransaction<'_> {
         let KeyspaceRef(entry) = within.as_ref();
         let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, entry));

@@ -36,7 +36,7 @@ impl Compression {
 /// Compresses the values of a keyspace.
 pub(crate) struct Compressor {
     how: ValueCompression,
-    /// Those of the keyspace, the newest one last.
+    /// The dictionaries of the keyspace, the newest one last.
     dictionaries: ArcSwap<Vec<Arc<Dictionary>>>,
     /// Bytes of values that were compressed without a dictionary that they could have had.
     without: AtomicU64,

@@ -37,17 +37,17 @@ pub enum Event {
     /// A flush, a compaction or a collection begins.
     #[non_exhaustive]
     JobBegan {
-        /// Its kind.
+        /// The kind of the job.
         job: JobKind,
         /// Why, in words.
         why: &'static str,
         /// Bytes of its inputs.
         bytes_in: u64,
     },
-    /// It has ended.
+    /// The job has ended.
     #[non_exhaustive]
     JobEnded {
-        /// Its kind.
+        /// The kind of the job.
         job: JobKind,
         /// Why, in words.
         why: &'static str,
@@ -55,7 +55,7 @@ pub enum Event {
         bytes_in: u64,
         /// Bytes that it wrote; 0 if it failed, or only moved tables.
         bytes_out: u64,
-        /// Its time.
+        /// The time that the job took.
         took: Duration,
         /// The error if it failed; [`ErrorKind::Closed`] if it gave up at a close.
         error: Option<Error>,
@@ -64,7 +64,7 @@ pub enum Event {
     /// the file that is damaged.
     #[non_exhaustive]
     JobFailed {
-        /// Its kind.
+        /// The kind of the job.
         job: JobKind,
         /// Failures in a row.
         tries: u64,
@@ -74,7 +74,7 @@ pub enum Event {
     /// A kind of job that had failed has succeeded.
     #[non_exhaustive]
     JobRecovered {
-        /// Its kind.
+        /// The kind of the job.
         job: JobKind,
         /// Failures before.
         tries: u64,
@@ -88,12 +88,12 @@ pub enum Event {
         /// What it waits for.
         cause: StallCause,
     },
-    /// It goes on, or fails.
+    /// The write goes on, or fails.
     #[non_exhaustive]
     StallEnded {
         /// What it waited for.
         cause: StallCause,
-        /// Its wait.
+        /// The time that the write waited.
         took: Duration,
     },
     /// A write or a sync has failed, so that what is on the disk is in doubt: all writes are
@@ -106,7 +106,7 @@ pub enum Event {
     /// A file that nothing needs any more was removed.
     #[non_exhaustive]
     FileRemoved {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
     /// The database was closed.

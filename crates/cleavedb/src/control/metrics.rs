@@ -217,7 +217,7 @@ pub struct ValueFileMetrics {
 /// One of the directories of a database.
 #[derive(Clone, Debug)]
 pub struct DirectoryMetrics {
-    /// Its path; empty if the caller brought the storage.
+    /// The path of the directory; empty if the caller brought the storage.
     pub path: String,
     /// The classes of files placed there.
     pub classes: Vec<FileClass>,
@@ -298,9 +298,9 @@ pub struct Metrics {
     pub files_removed: u64,
     /// Values that were compressed as they were written ([`crate::Options::value_compression`]).
     pub compressed_values: u64,
-    /// Their bytes before.
+    /// Bytes of the compressed values before compression.
     pub compressed_from: u64,
-    /// Their bytes since.
+    /// Bytes of the compressed values after compression.
     pub compressed_to: u64,
     /// Dead entries that ranges skipped: tombstones, and versions that newer ones hide.
     pub dead_read: u64,
@@ -413,7 +413,7 @@ pub struct Metrics {
 pub struct JobFailure {
     /// Name of the kind.
     pub job: &'static str,
-    /// Its last failure.
+    /// The last failure of the job.
     pub error: String,
     /// Number of attempts.
     pub tries: u64,

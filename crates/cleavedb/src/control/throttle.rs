@@ -60,7 +60,8 @@ impl Pressure {
         Self::growing(cause, amount, (start, stop), 0.0)
     }
 
-    /// The same of an amount to which a flush adds `growth` bytes for each byte of log.
+    /// Pressure, as [`Self::of`] has it, of an amount to which a flush adds `growth` bytes for each
+    /// byte of log.
     pub(crate) fn growing(
         cause: StallCause,
         amount: u64,

@@ -65,7 +65,7 @@ totals! {
     dead_read,
     /// Waits of writers for background work.
     stalls,
-    /// Their time, in nanoseconds.
+    /// Time of the stalls, in nanoseconds.
     stall_nanos,
     /// Bytes of dead extents that were punched.
     bytes_punched,
@@ -94,7 +94,7 @@ impl Totals {
         }
     }
 
-    /// This and then `next`.
+    /// The totals of `self`, and then of `next`.
     pub(crate) fn then(mut self, mut next: Self) -> Self {
         for (sum, more) in self.fields().into_iter().zip(next.fields()) {
             // What stands on disk is not believed to be small.

@@ -23,7 +23,7 @@ use crate::store::manifest::{Current, VolumeIdentity};
 pub struct DestroyReport {
     /// Files that were removed.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the removed files.
     pub bytes: u64,
     /// Files in the directories that are not CleaveDB's, and stay.
     pub foreign: Vec<PathBuf>,
@@ -102,7 +102,7 @@ pub(crate) fn destroy(
         let named = |e: Error| e.with("volume", volume.directory.display());
         match open_volume(&volume.directory, open, (current.database_id, at + 1)) {
             Ok(place) => places.push(place),
-            // Its stamp went, and with it all that it had.
+            // The stamp of the volume went, and with it all that it had.
             Err(e) if e.kind() == ErrorKind::MissingVolume && is_emptied => {}
             Err(e) => return Err(named(e)),
         }

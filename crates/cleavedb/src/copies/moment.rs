@@ -60,7 +60,7 @@ pub struct CheckpointReport {
 /// A file of the database at that moment.
 pub(crate) struct SourceFile<'a> {
     pub(crate) name: Name,
-    /// Its length in the copy, in bytes.
+    /// The length of the file in the copy, in bytes.
     pub(crate) len: u64,
     /// Bytes of these that it has; the drain skips log that no one will read.
     present: u64,
@@ -326,7 +326,7 @@ impl<'a> Moment<'a> {
             && self.live.groups.extents().all(|extent| now.groups.has_extent(extent.place))
     }
 
-    /// Its files, without the manifest.
+    /// The files of the moment, without the manifest.
     fn files(&self) -> Result<Vec<SourceFile<'_>>> {
         let tables = self.live.version.tables();
         let tables = tables.map(|(_, table)| Name::numbered(FileKind::Table, table.number()));

@@ -70,13 +70,13 @@ pub(crate) struct Primary {
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
-    /// Those of the options, which each write asks for.
+    /// The limits of the options, which each write asks for.
     pub(crate) memtable_limits: MemTableLimits,
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
     pub(crate) time: Time,
     pub(crate) merges: Merges,
-    /// Its keyspaces.
+    /// The keyspaces of the database.
     pub(crate) catalog: Catalog,
     pub(crate) commit: Commit,
     pub(crate) state: ReadStates,
@@ -114,7 +114,7 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// Limits what jobs write.
     pub(crate) pacer: Arc<Pacer>,
-    /// Its listeners, and what they are told.
+    /// The listeners to events, and what they are told.
     pub(crate) events: Events,
     /// How long operations take, if that is measured.
     pub(crate) latencies: Option<Box<Latencies>>,

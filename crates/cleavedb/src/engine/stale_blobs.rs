@@ -87,7 +87,7 @@ struct State {
     next: Option<Stale>,
     /// Tables that were written on behalf of it.
     clean: BTreeSet<FileNumber>,
-    /// Those for which there was nothing left to compact.
+    /// Blobs for which there was nothing left to compact.
     done: BTreeSet<FileNumber>,
 }
 

@@ -336,7 +336,7 @@ fn check_pointers(
         if iter.kind() == EntryKind::Operand {
             let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
             match found {
-                // That a merge does not fit says nothing about the files.
+                // A merge that does not fit says nothing about the files.
                 Err(e) if e.kind() == ErrorKind::Merge => {
                     report.unmerged_keys += 1;
                     if report.unmerged.len() < PROBLEMS_MAX {

@@ -167,7 +167,7 @@ fn load(
         hot_load::load(engine, live)?;
     }
     match intent {
-        // It has no data, so no names either.
+        // A follower has no data, so no names either.
         Intent::Follow => Ok(()),
         Intent::Read | Intent::Write => catalog_load::load(engine, earlier),
     }

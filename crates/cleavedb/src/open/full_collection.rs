@@ -54,7 +54,7 @@ fn shrink(engine: &Engine) -> Result<()> {
     if let Some(next) = &mut *engine.preallocated_log.lock() {
         next.give_back()?;
     }
-    // As before it grows: its bytes get other places.
+    // All log is drained, as before the window grows: its bytes get other places.
     engine.commit.drain_all(&mut append)?;
     let log = &engine.commit.log;
     if log.buffer().len() > WINDOW_MIN as u64 {

@@ -80,7 +80,7 @@ impl StoredDatabase {
         Ok(options.within_stored(self.stored.space_limit(), retention))
     }
 
-    /// Its volumes, in the order of their numbers.
+    /// The volumes of the database, in the order of their numbers.
     pub(crate) fn volumes(&self) -> &[Volume] {
         &self.current.volumes
     }
@@ -254,7 +254,7 @@ fn left_by(
         .map_err(|e| Error::io("read the log window", e).with("file", "window"))?;
     let what = match found {
         FoundWindow::Ours(window) => return Ok(Left { window: Some(window), is_lost: false }),
-        // Its first page did not reach the disk before the machine stopped.
+        // The first page of the window did not reach the disk before the machine stopped.
         FoundWindow::Unwritten | FoundWindow::Blank if !same_boot => return Ok(Left::default()),
         // Nor before the disk went away from a machine that runs on. What was synced is in the log.
         FoundWindow::Unwritten => return Ok(Left { window: None, is_lost: true }),
@@ -433,7 +433,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
         let named = match name.kind() {
             FileKind::Current | FileKind::Lock | FileKind::Reserve | FileKind::Backup => true,
             FileKind::Window => live.session.is_some_and(|session| session.window.is_some()),
-            // Those of volumes are not listed; here they were left by mistake.
+            // Files of volumes are not listed; here they were left by mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group | FileKind::Blob => {

@@ -91,7 +91,8 @@ enum End {
     /// Without operations up to this log position, so it is removed. The next file continues here,
     /// or at the end of the file before this one.
     Empty(u64),
-    /// It does not continue the log: the one before it was torn, and nothing from here on is valid.
+    /// The file does not continue the log: the one before it was torn, and nothing from here on is
+    /// valid.
     Torn,
 }
 
@@ -112,7 +113,7 @@ struct LogFile {
     identity: FileIdentity,
     file: Arc<dyn File>,
     len: u64,
-    /// Its final length, if an earlier open or a flush has recorded it.
+    /// The final length of the file, if an earlier open or a flush has recorded it.
     sealed: Option<u64>,
 }
 

@@ -193,7 +193,7 @@ enum BatchOpKind {
 }
 
 impl BatchOp {
-    /// Its end in the bytes of the batch.
+    /// The end of the operation in the bytes of the batch.
     fn end(&self) -> usize {
         self.value_end.unwrap_or(self.key_end)
     }
@@ -325,7 +325,7 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
+    /// The batch's operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
     pub fn keyspace(&mut self, within: impl AsRef<KeyspaceRef>) -> KeyspaceBatch<'_> {
         let KeyspaceRef(keyspace) = within.as_ref();
         let at = self.place_of(keyspace);
@@ -415,7 +415,7 @@ impl WriteBatch {
         self.truncate(0);
     }
 
-    /// Its keyspaces besides the default one.
+    /// The keyspaces of the batch besides the default one.
     pub(crate) fn keyspaces(&self) -> &[Arc<CatalogEntry>] {
         &self.keyspaces
     }

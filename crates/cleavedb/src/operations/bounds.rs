@@ -147,7 +147,7 @@ impl Bounds {
         Self { keyspace, lower, upper }
     }
 
-    /// The same, of a range that is to be changed: fails if its ends are reversed.
+    /// The bounds of a range that is to be changed: fails if its ends are reversed.
     pub(crate) fn to_change(keyspace: KeyspaceId, range: &impl KeyRange) -> Result<Self> {
         use Bound::{Excluded, Included};
         if let (Included(from) | Excluded(from), Included(to) | Excluded(to)) = range.ends()

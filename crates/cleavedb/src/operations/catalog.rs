@@ -57,11 +57,11 @@ pub(crate) struct CatalogEntry {
     /// How long values live that have no time to live of their own.
     pub(crate) ttl: Option<Duration>,
     pub(crate) compressor: Compressor,
-    /// It is there, under this name, from this sequence number on at the latest.
+    /// The keyspace is there, under this name, from this sequence number on at the latest.
     since: SeqNo,
     /// The sequence number of its drop, [`SEQ_MAX`] before.
     dropped: AtomicU64,
-    /// The same for all keyspaces of an open database.
+    /// The identity of the open database, the same for all of its keyspaces.
     database: Arc<()>,
 }
 
@@ -85,7 +85,7 @@ impl CatalogEntry {
         Error::new(ErrorKind::NoKeyspace, what).with("keyspace", &self.name)
     }
 
-    /// The same, there from sequence number `since` on.
+    /// The entry of a keyspace that is there from sequence number `since` on.
     pub(crate) fn since(self, since: SeqNo) -> Self {
         Self { since, ..self }
     }
@@ -107,7 +107,7 @@ impl AsRef<Self> for KeyspaceRef {
 }
 
 impl KeyspaceRef {
-    /// Its name; that of the default keyspace is `default`.
+    /// The name of the keyspace; that of the default keyspace is `default`.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -126,7 +126,7 @@ pub(crate) struct Catalog {
     next_tombstone: AtomicU64,
     /// A number above those of all dictionaries. Held while one is made, whose commit may wait.
     next_dictionary: Mutex<NonZeroU32>,
-    /// Those that values are compressed with.
+    /// Dictionaries that values are compressed with.
     pub(crate) dictionaries: Dictionaries,
     /// The numbers of stored ones whose keyspaces were dropped, each with a sequence number that is
     /// not below that of the drop. A leaf lock.
@@ -140,7 +140,7 @@ pub(crate) struct Catalog {
 /// The keyspaces that have names.
 pub(crate) struct Named {
     keyspaces: BTreeMap<String, Arc<CatalogEntry>>,
-    /// The same, by their ids.
+    /// The named keyspaces, by their ids.
     by_id: BTreeMap<KeyspaceId, Arc<CatalogEntry>>,
     /// Ids of dropped keyspaces, the first dropped first.
     dropped: VecDeque<KeyspaceId>,

@@ -10,7 +10,7 @@ use cleavedb_base::SeqNo;
 type OwnCommit = (usize, SeqNo, SeqNo);
 
 thread_local! {
-    /// Those since the outermost body began; none while no body runs.
+    /// Commits since the outermost body began; none while no body runs.
     static COMMITS: RefCell<Option<Vec<OwnCommit>>> = const { RefCell::new(None) };
 }
 

@@ -94,10 +94,11 @@ impl RecentWrites {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    /// The same for a transaction that sees everything up to `seq`, which may not be the last
-    /// number in use. Returns false, and does nothing, unless all writes behind it are noted: a
-    /// transaction is open that sees no more, and was so before each of them was appended. No other
-    /// lock is needed, as each of them found the flag set, or will.
+    /// Notes writes from now on, as [`Self::watch`] does, for a transaction that sees everything up
+    /// to `seq`, which may not be the last number in use. Returns false, and does nothing, unless
+    /// all writes behind it are noted: a transaction is open that sees no more, and was so before
+    /// each of them was appended. No other lock is needed, as each of them found the flag set, or
+    /// will.
     pub(crate) fn watch_too(&self, seq: SeqNo) -> bool {
         let mut noted = self.noted.lock();
         let are_noted = noted.needed.keys().next().is_some_and(|since| *since <= seq);

@@ -52,7 +52,7 @@ enum Place {
     InFront,
     /// Behind the last key.
     Behind,
-    /// It met this error.
+    /// The cursor met this error.
     Failed(Error),
 }
 
@@ -167,7 +167,7 @@ impl Cursor {
         Self { passed_max: self.passed_max, place, ahead, reads, ..twin }
     }
 
-    /// The same cursor; fails if `check` refuses the sequence number that it reads at.
+    /// The cursor; fails if `check` refuses the sequence number that it reads at.
     pub(crate) fn checked(mut self, check: impl FnOnce(SeqNo) -> Result<()>) -> Self {
         if let (Err(e), Place::Start) = (check(self.moment.at.seq), &self.place) {
             self.place = Place::Failed(e);
@@ -175,12 +175,12 @@ impl Cursor {
         self
     }
 
-    /// The same cursor, which will only go on in one direction.
+    /// The cursor, which will only go on in one direction.
     pub(crate) fn one_way(self) -> Self {
         Self { passed_max: 0, ..self }
     }
 
-    /// The same cursor with the writes of a transaction, which adds what it goes past to `reads`.
+    /// The cursor with the writes of a transaction, which adds what it goes past to `reads`.
     pub(crate) fn within(mut self, writes: PendingWrites, reads: Arc<Mutex<ReadSet>>) -> Self {
         self.moment.pending = Some(writes).filter(|writes| !writes.is_empty());
         // An empty range has nothing to go past, and its ends are the wrong way round.
@@ -287,7 +287,7 @@ impl Cursor {
         };
         Ok(found.map(|(at, value)| {
             let key = &mut self.row[at].encoded_key;
-            // That of a transaction needs its key for what it goes past next.
+            // The cursor of a transaction needs its key for what it goes past next.
             let key = if self.reads.is_some() { key.clone() } else { std::mem::take(key) };
             (key, value)
         }))

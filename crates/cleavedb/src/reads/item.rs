@@ -8,6 +8,6 @@ use bytes::Bytes;
 pub struct Item {
     /// The key.
     pub key: Bytes,
-    /// Its value; empty in a range of keys only.
+    /// The value of the key; empty in a range of keys only.
     pub value: Bytes,
 }

@@ -61,7 +61,7 @@ impl OutsideRanges {
         if self.inner.waits() { self.inner.arrive() } else { Ok(()) }
     }
 
-    /// The same backwards.
+    /// Goes on to the first entry outside, backwards.
     fn leave_backward(&mut self) -> Result<()> {
         while self.inner.valid() {
             let Some((begin, _)) = self.ranges.find(self.inner.entry().key) else { break };

@@ -64,8 +64,8 @@ pub(crate) struct PendingWrites {
 }
 
 impl PendingWrites {
-    /// Those of `writes` from `lower` (inclusive) to `upper` (exclusive), as versions `seq`, after
-    /// the ranges `deleted` were deleted.
+    /// The `writes` from `lower` (inclusive) to `upper` (exclusive), as versions `seq`, after the
+    /// ranges `deleted` were deleted.
     pub(crate) fn new(
         (writes, deleted): (&Writes, &Deleted),
         (lower, upper): (&[u8], &[u8]),

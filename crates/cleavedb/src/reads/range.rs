@@ -32,13 +32,13 @@ impl Range {
         Self { front, back: None, front_key: Vec::new(), keys_only: false, done: false }
     }
 
-    /// The same range without its values, which are not read: those of its items are empty.
+    /// The range without its values, which are not read: those of its items are empty.
     #[must_use]
     pub fn keys_only(self) -> Self {
         Self { keys_only: true, ..self }
     }
 
-    /// The same range, of which about `items` items will be taken: their values are prefetched from
+    /// The range, of which about `items` items will be taken: their values are prefetched from
     /// the first on, and no others. Does not limit the range.
     #[must_use]
     pub fn with_limit_hint(mut self, items: usize) -> Self {

@@ -343,7 +343,7 @@ fn find(
                 Answer::Absent
             }
             Hot::Version(seq, value) if seq <= visible => Answer::Inline(value, Expiry::NEVER),
-            // Its flush has published it since the sequence number was loaded.
+            // A flush has published the version since the sequence number was loaded.
             Hot::Version(..) if snapshot.is_none() => return Ok((state, Answer::Hot)),
             Hot::Moving => Answer::Hot,
             Hot::Version(..) | Hot::None => {

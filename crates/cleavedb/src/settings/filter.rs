@@ -21,12 +21,12 @@ const REPLACEMENT_MAX: usize = 64 << 10;
 /// What a filter decides about a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterDecision {
-    /// It stays.
+    /// The value stays.
     Keep,
-    /// It goes, as if the key had been deleted.
+    /// The value goes, as if the key had been deleted.
     Drop,
-    /// This value takes its place; the expiry stays. It lies in the index from then on, and has at
-    /// most 64 KiB: the old value stays instead of a longer one.
+    /// The value is replaced by this one; the expiry stays. The new value lies in the index from
+    /// then on, and has at most 64 KiB: the old value stays instead of a longer one.
     Replace(Vec<u8>),
 }
 
@@ -46,7 +46,7 @@ impl FilteredValue<'_> {
         self.keyspace
     }
 
-    /// Its key.
+    /// The key of the value.
     pub fn key(&self) -> &[u8] {
         self.key
     }

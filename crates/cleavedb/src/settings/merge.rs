@@ -27,8 +27,9 @@ pub(crate) use self::long_chains::{ChainLength, OPERANDS_COUNTED};
 /// Calls come from readers and from background threads, for the same operands any number of times,
 /// so the result must depend on nothing but the arguments, and none may panic.
 pub trait MergeOperator: Send + Sync {
-    /// Its name, of 1 to 64 bytes, which is stored with each operand: an open that does not know
-    /// the name cannot read the keys that have such operands. It must never mean anything else.
+    /// The name of the operator, of 1 to 64 bytes, which is stored with each operand: an open that
+    /// does not know the name cannot read the keys that have such operands. It must never mean
+    /// anything else.
     fn name(&self) -> &str;
 
     /// The value of `key` after `operand`; `value` is the one before, if there is one. `None` if
@@ -170,7 +171,7 @@ impl fmt::Debug for MergeOperators {
 }
 
 impl MergeOperators {
-    /// These and `operator`. An open with two of one name fails with
+    /// The operators so far and `operator`. An open with two of one name fails with
     /// [`ErrorKind::InvalidOptions`].
     #[must_use]
     pub fn with(mut self, operator: impl MergeOperator + 'static) -> Self {

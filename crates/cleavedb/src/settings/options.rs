@@ -244,7 +244,7 @@ impl Options {
         Self { preset: Some(preset), ..Self::default() }
     }
 
-    /// These options for a database that was created with the `stored` preset and layout, or for a
+    /// The options for a database that was created with the `stored` preset and layout, or for a
     /// new one: both are set.
     pub(crate) fn resolved(self, stored: Option<(Preset, ValueLayout)>) -> Self {
         let preset = self.preset.or(stored.map(|(preset, _)| preset));
@@ -285,13 +285,13 @@ impl Options {
         self.least_separated().is_some_and(|least| value_len >= least)
     }
 
-    /// These options for a new database on a large disk, with all that follows from others set.
+    /// The options for a new database on a large disk, with all that follows from others set.
     #[must_use]
     pub fn in_effect(self) -> Self {
         self.resolved(None).within_memory().complete(None)
     }
 
-    /// These options with all that follows from others set, for a database that saved the length
+    /// The options with all that follows from others set, for a database that saved the length
     /// from which on values leave the index.
     pub(crate) fn complete(self, saved: Option<usize>) -> Self {
         let saved = saved.filter(|_| self.layout().separates());
@@ -348,7 +348,7 @@ impl Options {
         self.log().write_back(self, len)
     }
 
-    /// These options for a database with the `stored` space limit, and that many bytes of log to
+    /// The options for a database with the `stored` space limit, and that many bytes of log to
     /// keep for readers of changes.
     pub(crate) fn within_stored(self, stored: Option<u64>, change_retention: u64) -> Self {
         let space_limit = self.space_limit.or(stored).filter(|limit| *limit != u64::MAX);
@@ -371,7 +371,7 @@ impl Options {
         self.log().access(self.durability, window_survives)
     }
 
-    /// These options with groups in which no file is longer than `most` and the capacity is at
+    /// The options with groups in which no file is longer than `most` and the capacity is at
     /// most `capacity`; unchanged where there are no groups.
     fn groups_within(self, most: u64, capacity: u64) -> Self {
         let groups = self.changed_groups(|_, groups| GroupOptions {

@@ -56,7 +56,7 @@ impl Resources {
         }
     }
 
-    /// The same, with threads that do the background jobs of all databases in turn, in place of
+    /// The resources with threads that do the background jobs of all databases in turn, in place of
     /// those of [`crate::Background::Threads`]: `workers` that compact and collect, as many that
     /// flush, and one that removes files. Each database that is written has one more, which drains
     /// its log. They are started with the first write of one, and end when no clone of the

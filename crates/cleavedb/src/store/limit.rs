@@ -177,7 +177,7 @@ pub(crate) fn rewritten_max(groups: &GroupTable, group: GroupId) -> u64 {
     extents_rewritten_max(groups.extents_of(group))
 }
 
-/// The same for a subset of the extents of a group.
+/// Upper bound of the bytes that a collection writes for a subset of the extents of a group.
 pub(crate) fn extents_rewritten_max<'e>(extents: impl Iterator<Item = &'e Extent>) -> u64 {
     rewritten(extents_alive_max(extents))
 }
@@ -219,7 +219,7 @@ pub(crate) fn planned(bytes: u64) -> u64 {
 }
 
 impl Options {
-    /// These options, small enough for their space limit, if there is one.
+    /// The options, small enough for their space limit, if there is one.
     pub(crate) fn within_limit(self) -> Self {
         let limit = self.space_limit.unwrap_or(u64::MAX);
         self.made_to_fit(|options| options.space_limit_min() <= limit)

@@ -54,7 +54,7 @@ impl RetainedLog {
         }
         let retained =
             live.value_files.retained().map(|(number, file)| (number, file.base, file.len));
-        // Those without a length go on: see `follow`.
+        // Log files without a length go on: see `follow`.
         let logs = live.value_files.logs();
         let logs = logs.filter_map(|(number, facts)| Some((number, facts.base, facts.len?)));
         let logs = logs.filter(|(number, ..)| *number >= log.first_file);

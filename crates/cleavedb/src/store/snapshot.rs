@@ -33,7 +33,7 @@ pub(crate) enum HeldBy {
 
 /// The holders of a snapshot.
 struct Holders {
-    /// Their number, by what they are.
+    /// Number of the holders, by what they are.
     counts: [usize; 3],
     /// The earliest of their times.
     time: u64,

@@ -40,7 +40,7 @@ impl SparePages {
         }
     }
 
-    /// Its length in bytes.
+    /// The length of the waiting pages in bytes.
     pub(crate) fn waiting(&self) -> u64 {
         self.flush.waiting() + self.memtable.waiting()
     }

@@ -56,7 +56,7 @@ pub(crate) struct MemSlot {
 pub(crate) struct Sealed {
     /// Log position behind its last operation.
     pub(crate) end: u64,
-    /// Its greatest sequence number.
+    /// The greatest sequence number of the MemTable's operations.
     pub(crate) last_seq: SeqNo,
 }
 
@@ -222,7 +222,7 @@ pub(crate) struct ReadState {
 }
 
 impl ReadState {
-    /// The same state with `slot` in front.
+    /// The state with `slot` in front.
     pub(crate) fn with_memtable(&self, slot: Arc<MemSlot>) -> Self {
         let mut memtables = Vec::with_capacity(self.memtables.len() + 1);
         memtables.push(slot);
@@ -235,28 +235,28 @@ impl ReadState {
         self.memtables.iter().all(|slot| slot.table.is_empty())
     }
 
-    /// The same state without `slot`.
+    /// The state without `slot`.
     fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
         let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));
         Self { memtables: others.cloned().collect(), ..self.clone() }
     }
 
-    /// The same state with another index.
+    /// The state with another index.
     pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
         Self { version, ..self.clone() }
     }
 
-    /// The same state with other value files.
+    /// The state with other value files.
     pub(crate) fn with_segments(&self, segments: SegmentSet) -> Self {
         Self { segments: Arc::new(segments), ..self.clone() }
     }
 
-    /// The same state with other value files, some of which have the extents of `groups`.
+    /// The state with other value files, some of which have the extents of `groups`.
     pub(crate) fn with_groups(&self, segments: SegmentSet, groups: Arc<GroupTable>) -> Self {
         Self { segments: Arc::new(segments), groups, ..self.clone() }
     }
 
-    /// The same state with other range tombstones.
+    /// The state with other range tombstones.
     pub(crate) fn with_tombstones(&self, tombstones: RangeTombstones) -> Self {
         Self { tombstones, ..self.clone() }
     }

@@ -38,9 +38,9 @@ pub(crate) struct Survivors {
     groups: BTreeMap<GroupId, Written>,
 }
 
-/// Those of the ascending `snapshots` that may hold records which a collection as of `read_point`
-/// would drop. Younger snapshots see the same records as the present does, so the end of a reader
-/// of the present is no reason to collect again.
+/// The part of the ascending `snapshots` that may hold records which a collection as of
+/// `read_point` would drop. Younger snapshots see the same records as the present does, so the end
+/// of a reader of the present is no reason to collect again.
 pub(crate) fn older(snapshots: &[SeqNo], read_point: SeqNo) -> &[SeqNo] {
     &snapshots[..snapshots.partition_point(|seq| *seq < read_point)]
 }

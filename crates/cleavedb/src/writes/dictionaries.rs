@@ -95,7 +95,8 @@ pub(crate) fn dropped(engine: &Engine, keyspace: &CatalogEntry) -> Vec<Dropped> 
     }
 }
 
-/// Their keyspace was dropped. Those of earlier drops go that no change names any more.
+/// Notes dictionaries of a dropped keyspace. Dictionaries of earlier drops go that no change names
+/// any more.
 pub(crate) fn are_dropped(engine: &Engine, dropped: &[Dropped]) {
     let upto = engine.commit.visible();
     let stored = dropped.iter().filter(|it| it.stored.is_some()).map(|it| (it.number, upto));

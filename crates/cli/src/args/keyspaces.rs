@@ -14,7 +14,7 @@ pub enum KeyspaceCommand {
     List,
     /// Create a keyspace, which must not exist
     Create {
-        /// Its name, of 1 to 255 bytes
+        /// The name of the keyspace, of 1 to 255 bytes
         name: String,
         /// Length from which on its values leave the index [default: that of the database]
         #[arg(long, value_parser = named::size, value_name = "BYTES")]
@@ -33,12 +33,12 @@ pub enum KeyspaceCommand {
     /// A keyspace that is compressed with zstd-dictionary makes its first one by itself; another
     /// one is worth it when values have changed much. Values that are there stay as they are.
     Train {
-        /// Its name
+        /// The name of the keyspace
         name: String,
     },
     /// Remove a keyspace and everything in it
     Drop {
-        /// Its name
+        /// The name of the keyspace
         name: String,
         /// Do not end before its keys and values have left every file of the database
         #[arg(long)]

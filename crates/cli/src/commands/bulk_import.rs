@@ -98,9 +98,9 @@ impl Target for InBatches {
 
 /// Items to be sorted, and the keyspaces to load them into.
 pub(super) struct SortedImport {
-    /// That of the arguments.
+    /// The keyspace of the arguments.
     usual: Keyspace,
-    /// Those that the source names. None is made before all items were read.
+    /// Keyspaces that the source names. None is made before all items were read.
     named: Vec<(String, KeyspaceOptions)>,
     /// The current one: 0 is that of the arguments, 1 the first that the source names.
     current: u32,

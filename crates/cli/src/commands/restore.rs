@@ -43,7 +43,7 @@ impl fmt::Display for Restored {
 pub(super) fn run(args: &RestoreArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
     let backups = Backups::open(&args.directory)?;
-    // It is not removed meanwhile.
+    // The backup is not removed meanwhile.
     let (number, held) = backups.open_backup(args.number)?;
     let mode = if args.no_check { RestoreMode::Unchecked } else { RestoreMode::Checked };
     let progress = Progress::towards(console, "restore");

@@ -230,7 +230,7 @@ pub struct CsvSink {
     writer: csv::Writer<Box<dyn Write>>,
     target: Target,
     path: PathBuf,
-    /// That of the items, if there are several.
+    /// The keyspace of the items, if there are several.
     keyspace: Option<String>,
 }
 

@@ -148,7 +148,7 @@ pub struct JsonlSink {
     target: Target,
     path: PathBuf,
     key_field: Option<String>,
-    /// That of the items, unless it is the default one.
+    /// The keyspace of the items, unless it is the default one.
     keyspace: Option<String>,
 }
 

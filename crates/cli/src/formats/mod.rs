@@ -58,7 +58,7 @@ pub trait Sink {
     /// Writes one item, which may expire; `Some` is the reason why this form cannot hold it, which
     /// is not an error.
     fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Lasts>) -> Result<Option<String>>;
-    /// The same for a value that is long.
+    /// Writes one item, as [`Self::put`] does, with a value that is long.
     fn put_reader(
         &mut self,
         key: &[u8],

@@ -52,9 +52,9 @@ pub struct TreeSource {
     position: u64,
     /// The keyspaces of the list, by their directories; `None` if there is no list.
     keyspaces: Option<BTreeMap<PathBuf, String>>,
-    /// Those that were not returned yet.
+    /// Keyspaces that were not returned yet.
     listed: VecDeque<(String, KeyspaceOptions)>,
-    /// That of the last item.
+    /// The keyspace of the last item.
     keyspace: Option<String>,
 }
 

@@ -25,9 +25,9 @@ const RUNS_MAX: usize = 64;
 /// An item: key, value, and when it expires, in milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// Its key.
+    /// The key of the item.
     pub key: Vec<u8>,
-    /// Its value.
+    /// The value of the item.
     pub value: Vec<u8>,
     /// When it expires; `None` if the keyspace decides.
     pub expires: Option<u64>,
@@ -136,9 +136,9 @@ impl Sorter {
 pub struct Sorted(Items);
 
 enum Items {
-    /// They fit in memory.
+    /// Items that fit in memory.
     InMemory(Vec<u8>, std::vec::IntoIter<Place>),
-    /// They lie in files of this directory, which is removed with them.
+    /// Items that lie in files of this directory, which is removed with them.
     InRuns(Merge, #[expect(dead_code, reason = "held until the runs are read")] Directory),
 }
 

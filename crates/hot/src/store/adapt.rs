@@ -44,8 +44,8 @@ impl HotStore {
         self.set_limit(pays, |limit| evacuation::next_limit(limit, fill.live, fill.capacity));
     }
 
-    /// The same, but for the store's room, which reads do not change: where there are no flushes,
-    /// heat must cool, and a store that is off must be tried again.
+    /// Adapts as [`Self::adapt`] does, but for the store's room, which reads do not change: where
+    /// there are no flushes, heat must cool, and a store that is off must be tried again.
     #[cold]
     pub(super) fn adapt_to_reads(&self) {
         if let Some(mut judged) = self.judged.try_lock() {

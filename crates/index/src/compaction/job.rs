@@ -169,14 +169,14 @@ impl CompactionJob {
         }
     }
 
-    /// The same job with range tombstones to apply, which all readers without a snapshot see.
+    /// The job with range tombstones to apply, which all readers without a snapshot see.
     #[must_use]
     pub fn with_range_tombstones(mut self, tombstones: Fragments) -> Self {
         self.tombstones = tombstones;
         self
     }
 
-    /// The same job for readers to which values that expired up to this time, in milliseconds
+    /// The job for readers to which values that expired up to this time, in milliseconds
     /// since 1970, are not there any more.
     #[must_use]
     pub fn with_expired_before(mut self, millis: u64) -> Self {
@@ -184,7 +184,7 @@ impl CompactionJob {
         self
     }
 
-    /// The same job, which combines and applies operands by `rule`; otherwise they stay.
+    /// The job with operands combined and applied by `rule`; otherwise they stay.
     #[must_use]
     pub fn with_operand_rule(mut self, rule: Arc<dyn OperandRule>) -> Self {
         self.operand_rule = rule;
@@ -197,7 +197,7 @@ impl CompactionJob {
         self.snapshots.first().map_or(upto, |oldest| upto.min(*oldest))
     }
 
-    /// The same job for inputs that wait above a running collection: its run of new pointers will
+    /// The job for inputs that wait above a running collection: its run of new pointers will
     /// be added below them and may hold, for a snapshot that is released by then, versions that
     /// these inputs' tombstones hide. So no tombstone is dropped.
     #[must_use]
@@ -206,7 +206,7 @@ impl CompactionJob {
         self
     }
 
-    /// The same job for inputs in memory that other readers use until it ends: they are not
+    /// The job for inputs in memory that other readers use until it ends: they are not
     /// evicted.
     #[must_use]
     pub fn of_inputs_in_memory(mut self) -> Self {

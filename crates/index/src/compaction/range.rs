@@ -40,11 +40,11 @@ pub struct RangeGoal<'a> {
 
 /// The next step of a request.
 pub enum RangeStep {
-    /// This compaction.
+    /// A compaction to run.
     Compact(Compaction),
     /// A job under way reads or writes what the next step needs.
     Waits,
-    /// This table is damaged.
+    /// A table that is damaged.
     Damaged(FileNumber),
     /// Nothing is left to do.
     Done,

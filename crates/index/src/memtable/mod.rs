@@ -112,9 +112,9 @@ impl MemTable {
         PagePool::new(arena::chunk_len(budget))
     }
 
-    /// The same, if no more than `expected` bytes of memory will be taken before it is full for
-    /// another reason, with memory of `pool`. Where entries point to long values a table for the
-    /// whole budget is mostly empty: each insert would then miss the cache.
+    /// A MemTable for the case that no more than `expected` bytes of memory will be taken before it
+    /// is full for another reason, with memory of `pool`. Where entries point to long values a
+    /// table for the whole budget is mostly empty: each insert would then miss the cache.
     pub fn sized_for(budget: usize, expected: usize, pool: Option<Arc<PagePool>>) -> Self {
         let entries = expected.min(budget) / BYTES_PER_BUCKET;
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
@@ -157,7 +157,7 @@ impl MemTable {
     /// encoded pointer. Several threads may insert at once; (`key`, `seq`) pairs are unique.
     pub fn insert(&self, key: &[u8], hash: u64, seq: SeqNo, kind: EntryKind, value: &[u8]) {
         let bucket = self.buckets.of(hash);
-        // Its sequence number is needed below; it is fetched while the node is written.
+        // The head's sequence number is needed below; it is fetched while the node is written.
         prefetch(bucket.load(Ordering::Relaxed));
         let node = self.arena.alloc(NODE_LEN + key.len() + value.len()).cast::<Node>();
         // SAFETY: the arena returns fresh memory of this length, aligned to 8, that no other thread

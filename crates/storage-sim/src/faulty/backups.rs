@@ -20,7 +20,7 @@ pub struct FaultyBackups {
     inner: DiskBackups,
     has_links: bool,
     directory: Arc<dyn Storage>,
-    /// The same, whose plan is that of all.
+    /// The directory as a faulty storage, whose plan is that of all.
     plan: Faulty,
 }
 
@@ -33,7 +33,7 @@ impl FaultyBackups {
         Ok(Self { inner, has_links: true, directory, plan })
     }
 
-    /// The same, as if its file system had no links.
+    /// The backups, as if their file system had no links.
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { has_links: false, ..self }

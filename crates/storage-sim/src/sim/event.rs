@@ -22,7 +22,7 @@ pub enum Event {
     Create {
         /// The new file.
         file: FileId,
-        /// Its name.
+        /// The name of the file.
         name: Name,
     },
     /// Bytes were written to a file, or stored into a window.
@@ -38,7 +38,7 @@ pub enum Event {
     Truncate {
         /// The file.
         file: FileId,
-        /// Its new length.
+        /// The new length of the file.
         len: u64,
     },
     /// Space of a file was given back: from here on the range may read as zeros, or not yet.
@@ -47,7 +47,7 @@ pub enum Event {
         file: FileId,
         /// Where the range begins.
         offset: u64,
-        /// Its length.
+        /// The length of the hole.
         len: u64,
     },
     /// All bytes of a file, and its length, became durable.
@@ -64,9 +64,9 @@ pub enum Event {
     Rename {
         /// The file.
         file: FileId,
-        /// Its old name.
+        /// The old name of the file.
         from: Name,
-        /// Its new name.
+        /// The new name of the file.
         to: Name,
     },
     /// A file lost its name.

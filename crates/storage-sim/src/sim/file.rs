@@ -15,7 +15,7 @@ pub(super) struct SimFile {
     state: Arc<Mutex<State>>,
     process: u64,
     file: FileId,
-    /// Its name, if it may be read only: by that it is opened again.
+    /// The name of the file, if it may be read only: by that it is opened again.
     read_as: Option<Name>,
     alignment: usize,
 }

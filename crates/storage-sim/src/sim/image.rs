@@ -34,7 +34,7 @@ impl Image {
         self.boots
     }
 
-    /// The same disk after the machine has lost power.
+    /// The disk after the machine has lost power.
     #[must_use]
     pub fn rebooted(mut self) -> Self {
         self.boots += 1;

@@ -13,7 +13,7 @@ use crate::name::BackupName;
 /// A directory of backups in the file system.
 pub struct DiskBackups {
     dir: Arc<Dir>,
-    /// The same directory, as a storage.
+    /// The directory, as a storage.
     disk: Arc<dyn Storage>,
 }
 

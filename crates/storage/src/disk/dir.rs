@@ -41,7 +41,7 @@ impl Dir {
         Ok(Self(with_room(open)?.into()))
     }
 
-    /// Its descriptor.
+    /// The descriptor of the directory.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -29,14 +29,14 @@ const TEXT_MAX: usize = 64;
 pub enum Holder {
     /// A handle that may write.
     Writer {
-        /// Its process id.
+        /// The process id of the writer.
         process: u32,
         /// Snapshots and ranges that were still held when it closed the database, if it did.
         held: Option<usize>,
     },
     /// A process that keeps the lock of a writer that has ended, as one that was forked does.
     Heir {
-        /// Its process id, if this user may know it.
+        /// The process id of the heir, if this user may know it.
         process: Option<u32>,
         /// The process id of the writer.
         writer: u32,

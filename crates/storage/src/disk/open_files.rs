@@ -72,7 +72,7 @@ static OPEN: LazyLock<OpenFiles> = LazyLock::new(OpenFiles::default);
 /// All seats of the process that hold a descriptor.
 #[derive(Default)]
 struct OpenFiles {
-    /// Their maximum; 0 for a share of the system's limit.
+    /// Most seats; 0 for a share of the system's limit.
     max: AtomicUsize,
     seats: Mutex<Clock<Arc<Seat>>>,
 }

@@ -13,9 +13,9 @@ pub struct LoggedOp {
     pub offset: u64,
     /// The header of its record.
     pub header: Header,
-    /// Its user key.
+    /// The user key of the operation.
     pub key: Vec<u8>,
-    /// Its value; of a separated one only its expiry, unless `whole`.
+    /// The value of the operation; of a separated one only its expiry, unless `whole`.
     pub value: Vec<u8>,
     /// Whether the value is here although it is separated: the file may not have it yet.
     pub whole: bool,
@@ -28,7 +28,7 @@ pub enum Values {
     None,
     /// All of them.
     All,
-    /// Those of records that the log file does not hold whole: a writer may overwrite the window.
+    /// Values of records that the log file does not hold whole: a writer may overwrite the window.
     InWindow,
 }
 

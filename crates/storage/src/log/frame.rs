@@ -17,7 +17,7 @@ const MAGIC: [u8; 8] = *b"CleaveDB";
 pub struct FileHeader {
     /// Database that the file belongs to.
     pub database_id: u64,
-    /// Its own number.
+    /// The number of the file.
     pub number: FileNumber,
     /// Log position of the file's first byte; 0 in segments.
     pub base: u64,

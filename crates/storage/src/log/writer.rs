@@ -48,7 +48,7 @@ pub enum WriteBack {
 
 /// A log file that was created, named in the manifest, and not written yet.
 pub struct PreallocatedLog {
-    /// Its number.
+    /// The number of the file.
     pub number: FileNumber,
     /// Handle that the drain writes through.
     pub file: Arc<dyn File>,
@@ -85,7 +85,7 @@ pub enum First {
 
 /// A log file with its place in the stream.
 pub struct LogFile {
-    /// Its number.
+    /// The number of the file.
     pub number: FileNumber,
     /// Seeds the checksums of its records.
     pub identity: FileIdentity,

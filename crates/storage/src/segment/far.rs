@@ -21,9 +21,9 @@ pub fn is_far(pointer: ValuePointer) -> bool {
 pub struct FarRecord<'a> {
     segment: &'a Segment,
     offset: u64,
-    /// Its header.
+    /// The header of the record.
     pub header: Header,
-    /// Its user key.
+    /// The user key of the record.
     pub key: Vec<u8>,
     /// The expiry of its value, if it has one.
     pub front: Vec<u8>,

@@ -51,7 +51,7 @@ impl Space {
 pub(super) struct Content(pub(super) BTreeMap<String, Space>);
 
 impl Content {
-    /// That of a new database, at the time `now`.
+    /// The content of a new database, at the time `now`.
     pub(super) fn new(now: u64) -> Self {
         let mut content = Self(BTreeMap::from([(DEFAULT.to_owned(), Space::default())]));
         content.pass_until(now);

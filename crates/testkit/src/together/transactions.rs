@@ -19,7 +19,7 @@ pub(super) struct Open {
     began: Content,
     /// What it sees: the content of when it began, with its own writes.
     seen: Content,
-    /// Its writes; the times to live are those at which values expire.
+    /// The transaction's writes; the times to live are those at which values expire.
     pending: Vec<(String, Write)>,
     reads: Vec<(String, Read)>,
     savepoint: Option<(Savepoint, Content, usize)>,
@@ -89,7 +89,7 @@ impl Open {
             self.note_read(&name, &write.key);
         }
         let space = self.seen.space(&name)?;
-        // Its reads are as of when it began; values live from now on.
+        // The transaction's reads are as of when it began; values live from now on.
         let (own, passed) = match &write.operand {
             Some(_) if space.state.get(key).is_some() => (space.merged(write), 0),
             Some(_) => (space.merged(write), now - space.state.now()),

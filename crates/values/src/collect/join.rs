@@ -15,7 +15,8 @@ pub(super) struct Survivor<'f, 'a> {
     pub record: &'f ScannedRecord<'a>,
     /// Whether no other record of its key was found.
     pub alone: bool,
-    /// Its entry in the run, which gets its new place; group tombstones and tags have none.
+    /// The record's entry in the run, which gets its new place; group tombstones and tags have
+    /// none.
     pub entry: Option<usize>,
     /// Whether its value has expired, so that a group tombstone takes its place.
     pub expired: bool,

@@ -32,9 +32,9 @@ pub struct RunEntry<'a> {
 pub struct CollectedGroup {
     /// The group.
     pub group: GroupId,
-    /// Its extents that were collected and will be removed.
+    /// The extents of the group that were collected and will be removed.
     pub gone: Vec<Location>,
-    /// Its extents of survivors, as a range of the written ones.
+    /// The extents of survivors, as a range of the written ones.
     pub(super) extents: Range<usize>,
     /// Bounds at which the group is to be divided. If there are any, extents of survivors belong to
     /// its parts, which are numbered from `first` on.
@@ -53,8 +53,8 @@ impl CollectedGroup {
         self.bounds.len() as u64 + 1
     }
 
-    /// Its extents among those that were `written`, and its split into parts with ids from `first`
-    /// on.
+    /// The extents of the group among those that were `written`, and its split into parts with ids
+    /// from `first` on.
     pub fn divided(&self, written: &Written, first: GroupId) -> (Vec<Extent>, GroupEdit) {
         let mut extents = written.extents[self.extents.clone()].to_vec();
         for extent in &mut extents {
@@ -63,7 +63,7 @@ impl CollectedGroup {
         (extents, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
     }
 
-    /// Its extents among those that were `written`, if it is not split.
+    /// The extents of the group among those that were `written`, if it is not split.
     pub fn undivided(&self, written: &Written) -> Vec<Extent> {
         let mut extents = written.extents[self.extents.clone()].to_vec();
         extents.iter_mut().for_each(|extent| extent.group = self.group);
@@ -87,7 +87,7 @@ pub struct CollectionOutput {
 }
 
 impl CollectionOutput {
-    /// This output and that of `other`, which collected other files or groups.
+    /// The output of `self` and that of `other`, which collected other files or groups.
     #[must_use]
     pub fn joined(mut self, other: Self) -> Self {
         let before = self.written.extents.len();

@@ -66,9 +66,9 @@ impl Content {
 /// A version of a key that the read point or a live snapshot can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visible {
-    /// Its sequence number.
+    /// The sequence number of the version.
     pub seq: SeqNo,
-    /// Its content.
+    /// The content of the version.
     pub content: Content,
     /// Whether it is in a table; versions in memory are younger than any run and need no repeat.
     pub in_table: bool,
@@ -79,14 +79,14 @@ pub struct Visible {
 /// A record found in a victim.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedRecord<'a> {
-    /// Its tree key, followed by the value if it is a group tombstone.
+    /// The tree key of the record, followed by the value if it is a group tombstone.
     bytes: &'a [u8],
     key_len: u32,
-    /// Its kind: a value, a group tombstone or a tag.
+    /// The kind of the record: a value, a group tombstone or a tag.
     pub kind: RecordKind,
-    /// Its sequence number.
+    /// The sequence number of the record.
     pub seq: SeqNo,
-    /// Its place.
+    /// The place of the record.
     pub pointer: ValuePointer,
 }
 
@@ -117,7 +117,7 @@ impl<'a> ScannedRecord<'a> {
         Ok(Self { bytes, key_len: key.len() as u32, kind, seq: record.header.seq, pointer })
     }
 
-    /// Its tree key.
+    /// The tree key of the record.
     pub fn key(&self) -> &'a [u8] {
         &self.bytes[..self.key_len as usize]
     }

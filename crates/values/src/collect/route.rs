@@ -34,7 +34,7 @@ pub(super) enum Target {
 /// A survivor with its target.
 pub(super) struct Routed<'f, 'a> {
     pub(super) record: &'f ScannedRecord<'a>,
-    /// Its entry in the run, if it has one.
+    /// The record's entry in the run, if it has one.
     pub(super) entry: Option<usize>,
     pub(super) to: Target,
 }

@@ -10,9 +10,9 @@ use crate::factory::SegmentFactory;
 /// A segment that collection wrote.
 #[derive(Clone, Debug)]
 pub struct NewSegment {
-    /// Its name.
+    /// The name of the segment.
     pub name: Name,
-    /// Its length up to the last record, in bytes.
+    /// The length of the segment up to the last record, in bytes.
     pub len: u64,
     /// Bytes of records in it.
     pub live: u64,

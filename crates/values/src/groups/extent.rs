@@ -29,9 +29,9 @@ const RESERVED: u64 = 0;
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its group.
+    /// The group of the extent.
     pub group: GroupId,
-    /// Its beginning.
+    /// The beginning of the extent.
     pub place: Location,
     /// Length of its records; the filter's record follows, if there is one.
     pub records_len: u64,
@@ -81,7 +81,7 @@ impl Extent {
         Self { records_len: 100, records: 1, separated: 100, live: 100, ..empty }
     }
 
-    /// Its length, rounded up to a block.
+    /// The length of the extent, rounded up to a block.
     pub fn len(&self) -> u64 {
         (self.records_len + self.filter_len + self.key_block_len).next_multiple_of(BLOCK as u64)
     }

@@ -37,7 +37,7 @@ impl KeyBlock {
         self.0.extend_from_slice(&value[..listed_len(header).min(value.len())]);
     }
 
-    /// Its encoding.
+    /// The encoding of the key block.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -16,7 +16,7 @@ pub struct Sums {
     pub len: u64,
     /// Records that index entries owned when the extents were published.
     pub separated: u64,
-    /// Those that entries in tables own now.
+    /// Records that entries in tables own now.
     pub live: u64,
     /// What is beside the records, up to whole blocks.
     pub padding: u64,
@@ -30,7 +30,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Those of one extent.
+    /// The sums of one extent.
     pub fn of(extent: &Extent) -> Self {
         let values = extent.records.wrapping_sub(extent.tombstones).wrapping_sub(extent.tags);
         let mean = extent.separated / values.max(1);

@@ -21,7 +21,7 @@ use crate::place_map::PlaceMap;
 /// Facts about one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Its smallest token.
+    /// The smallest token of the group.
     pub bound: Vec<u8>,
     /// Read point of its last collection; 0 before the first.
     pub collected: SeqNo,

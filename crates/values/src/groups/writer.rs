@@ -96,13 +96,13 @@ impl<'a> ExtentWriter<'a> {
         }
     }
 
-    /// The same for survivors of a collection.
+    /// The writer for survivors of a collection.
     #[must_use]
     pub fn of_survivors(self) -> Self {
         Self { survivors: true, ..self }
     }
 
-    /// The same for groups of a table with this layout. Filters are for groups that get group
+    /// The writer for groups of a table with this layout. Filters are for groups that get group
     /// tombstones: a flush checks whether they may hold a key. Where groups keep the order of keys,
     /// so do their records, and an extent stores its greatest key.
     #[must_use]
@@ -114,21 +114,22 @@ impl<'a> ExtentWriter<'a> {
         }
     }
 
-    /// The same with a key block behind extents whose records have `least` bytes on average, or
+    /// The writer with a key block behind extents whose records have `least` bytes on average, or
     /// more.
     #[must_use]
     pub fn key_blocks_from(self, least: u64) -> Self {
         Self { listing: ListingBuilder::new(least), ..self }
     }
 
-    /// The same that returns the hashes of the keys in filters, if `keeps`.
+    /// The writer that returns the hashes of the keys in filters, if `keeps`.
     #[must_use]
     pub fn keeping_keys(self, keeps: bool) -> Self {
         Self { keeps_keys: keeps, ..self }
     }
 
-    /// The same for the hot store (HoaKV, section 3.3): extents with up to `len` bytes of records,
-    /// each with a key block, from which an open reads what they hold, and without filters.
+    /// The writer for the hot store (HoaKV, section 3.3): extents with up to `len` bytes of
+    /// records, each with a key block, from which an open reads what they hold, and without
+    /// filters.
     #[must_use]
     pub fn of_hot_store(self, len: u64) -> Self {
         let listing = ListingBuilder::new(0);

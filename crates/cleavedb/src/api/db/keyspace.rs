@@ -78,7 +78,7 @@ impl AsRef<KeyspaceRef> for Keyspace {
 }
 
 impl Keyspace {
-    /// Its name; that of the default keyspace is `default`.
+    /// The name of the keyspace; that of the default keyspace is `default`.
     pub fn name(&self) -> &str {
         self.reference.name()
     }

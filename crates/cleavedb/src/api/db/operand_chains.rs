@@ -49,7 +49,7 @@ impl Db {
             return Ok(false);
         }
         let Some(value) = within.get(key)? else { return Ok(false) };
-        // That of a blob is longer than its record.
+        // The value of a blob is longer than its record.
         if !chain.outweighs(value.len()) {
             return Ok(false);
         }

@@ -236,7 +236,7 @@ impl Flush<'_> {
         let may_wait =
             state.waiting() < engine.options.memtables_max() && engine.options.crew().is_none();
         let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
-        // It must not keep the MemTable if a reader keeps the file.
+        // The pace must not keep the MemTable if a reader keeps the file.
         let (next, start, log) = (Arc::downgrade(next), next.start, engine.commit.log.clone());
         let behind = move || {
             let next = next.upgrade().filter(|next| next.sealed().is_none());

@@ -54,7 +54,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
         }
     }
 
-    /// The same with files that `new_table` creates.
+    /// The writer with files that `new_table` creates.
     pub(crate) fn into_files_of(
         self,
         new_table: impl Fn(&Engine, &Pace) -> Result<(FileNumber, Arc<dyn File>)> + Send + 'static,

@@ -262,7 +262,7 @@ impl Text {
         self.part("", labels, value);
     }
 
-    /// The same, of a part of the metric whose name ends so.
+    /// A figure of the part of the metric whose name ends in `end`.
     fn part(&mut self, end: &str, labels: &[(&str, &str)], value: impl Display) {
         let own = labels.iter().copied().map(label);
         let all = Some(self.labels.clone()).filter(|labels| !labels.is_empty());

@@ -27,9 +27,9 @@ pub(super) struct Names {
 
 /// What a batch says of a keyspace.
 pub(super) enum Named {
-    /// It is there.
+    /// The keyspace is there.
     Is(KeyspaceId, Arc<str>),
-    /// It is dropped.
+    /// The keyspace is dropped.
     Was(KeyspaceId, Arc<str>),
 }
 

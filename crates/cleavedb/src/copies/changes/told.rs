@@ -25,9 +25,10 @@ use crate::writes::dictionaries::DICTIONARIES;
 /// A committed batch, or a bulk load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeBatch {
-    /// Its first sequence number.
+    /// The first sequence number of the batch.
     pub first: u64,
-    /// Its last sequence number: those of the next batch are greater, and not always by one.
+    /// The last sequence number of the batch: those of the next batch are greater, and not always
+    /// by one.
     pub last: u64,
     /// What it changes, in order.
     pub changes: Vec<Change>,
@@ -43,7 +44,7 @@ impl ChangeBatch {
 /// One change of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its sequence number.
+    /// The sequence number of the change.
     pub seq: u64,
     /// The name of the keyspace; that of the default one is `default`.
     pub keyspace: Arc<str>,
@@ -59,7 +60,7 @@ pub enum ChangeKind {
     Put {
         /// The key.
         key: Bytes,
-        /// Its value, whole, however the database keeps it.
+        /// The value of the key, whole, however the database keeps it.
         value: Bytes,
         /// When it expires, if it does. Expiry itself is no change.
         expires: Option<SystemTime>,

@@ -25,11 +25,11 @@ impl Place {
 /// What becomes of a batch that the walk has come to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It was taken, and the next one follows.
+    /// The batch was taken, and the next one follows.
     On,
-    /// It was taken, and the walk ends behind it.
+    /// The batch was taken, and the walk ends behind it.
     Last,
-    /// It was not taken: the walk ends before it.
+    /// The batch was not taken: the walk ends before it.
     Before,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn walk(
         let (part, next) = there.ok_or_else(|| gone(engine))?;
         let read = walk_part(engine, &part, at, limit, &mut visit);
         let step = match read {
-            // It was removed meanwhile.
+            // The file was removed meanwhile.
             Err(_) if !engine.retained_log.has(at.file) => return Err(gone(engine)),
             read => read?,
         };

@@ -64,7 +64,7 @@ struct At {
 
 /// The log since the replay head, as far as it was read.
 pub(super) struct Tail {
-    /// Its operations.
+    /// The operations of the log.
     pub(super) slot: Arc<MemSlot>,
     head: Option<ReplayHead>,
     session: Option<Session>,
@@ -77,7 +77,7 @@ pub(super) struct Tail {
     pub(super) last_seq: SeqNo,
     /// Whether records of the system keyspace were read that no view knows.
     pub(super) has_news_of_system: bool,
-    /// Those that values were compressed with, as far as they were needed.
+    /// Dictionaries that values were compressed with, as far as they were needed.
     dictionaries: Dictionaries,
     /// The files that were read, each as far as it was.
     pub(super) files: Vec<LogPart>,

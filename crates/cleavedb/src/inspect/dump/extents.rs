@@ -50,7 +50,7 @@ struct Walk<'o, 'v> {
     out: &'o mut Out<'v>,
     /// Whether the manifest says which extents there are.
     is_known: bool,
-    /// Those that come.
+    /// The extents that come.
     extents: Peekable<IntoIter<Extent>>,
     /// The one whose bytes are read.
     extent: Option<Extent>,

@@ -36,7 +36,7 @@ pub(super) struct Indexed {
 /// Everything found of a key.
 #[derive(Default)]
 pub(super) struct Known {
-    /// That of a value or a delete.
+    /// The entry of a value or a delete.
     pub(super) entry: Option<Indexed>,
     pub(super) records: Vec<Found>,
     pub(super) operands: Operands,
@@ -78,7 +78,7 @@ impl Operands {
         self.by_seq.is_empty()
     }
 
-    /// Those above the version `seq`, newest first.
+    /// Operands above the version `seq`, newest first.
     pub(super) fn above(mut self, seq: SeqNo) -> Vec<Vec<u8>> {
         self.by_seq.split_off(&(seq + 1)).into_values().rev().collect()
     }
@@ -92,7 +92,7 @@ pub(super) enum Verdict {
     Record(Location, bool),
     /// The value in a table's entry, or the blob to which that points.
     Entry(FileNumber),
-    /// Its newest value is missing.
+    /// The newest value of the key is missing.
     Lost,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Merged {
     operands: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Keys with an operand that cannot be applied to the value below it, which was handed out.
     below: Vec<Vec<u8>>,
-    /// Those that have none below it.
+    /// Keys with such an operand and no value below it.
     unmade: Vec<Vec<u8>>,
 }
 

@@ -56,7 +56,7 @@ pub struct Salvage {
     /// `None` if the manifest cannot be read.
     live: Option<LiveFiles>,
     cache: Arc<BlockCache>,
-    /// Those that compressed values name.
+    /// Dictionaries that compressed values name.
     dictionaries: Dictionaries,
     keys: BTreeMap<Vec<u8>, Known>,
     /// What the system keyspace says.
@@ -77,7 +77,7 @@ pub struct Saved<'a> {
     pub keyspace: &'a str,
     /// The key.
     pub key: &'a [u8],
-    /// Its value.
+    /// The value of the key.
     pub value: &'a [u8],
     /// When the value expires, or has expired; `None` if it stays.
     pub expires: Option<SystemTime>,
@@ -139,7 +139,7 @@ impl Salvage {
         self.files.current.as_ref().map_or(&[], |current| &current.volumes)
     }
 
-    /// The same with the operators of merges that the database was opened with, if it had others
+    /// The salvage with the operators of merges that the database was opened with, if it had others
     /// than the default ones. Keys with operands of one that is not known count as lost.
     #[must_use]
     pub fn with_merge_operators(self, operators: MergeOperators) -> Self {

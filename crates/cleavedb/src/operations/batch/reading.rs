@@ -21,7 +21,7 @@ use crate::settings::time::{self, Lifetime};
 pub enum BatchOperation<'a> {
     /// A put.
     Put {
-        /// Its keyspace.
+        /// The keyspace of the key.
         keyspace: Option<KeyspaceRef>,
         /// The key.
         key: &'a [u8],
@@ -32,14 +32,14 @@ pub enum BatchOperation<'a> {
     },
     /// A delete of one key.
     Delete {
-        /// Its keyspace.
+        /// The keyspace of the key.
         keyspace: Option<KeyspaceRef>,
         /// The key.
         key: &'a [u8],
     },
     /// A merge.
     Merge {
-        /// Its keyspace.
+        /// The keyspace of the key.
         keyspace: Option<KeyspaceRef>,
         /// The key.
         key: &'a [u8],
@@ -50,7 +50,7 @@ pub enum BatchOperation<'a> {
     },
     /// A delete of all keys of a range.
     DeleteRange {
-        /// Its keyspace.
+        /// The keyspace of the range.
         keyspace: Option<KeyspaceRef>,
         /// The first key, itself deleted.
         from: &'a [u8],
@@ -108,7 +108,7 @@ impl WriteBatch {
             let keyspace = named.cloned().map(KeyspaceRef);
             match value {
                 Some(stored) if op.kind == BatchOpKind::Operand => {
-                    // It was encoded when it was added.
+                    // The operand was encoded when it was added.
                     let stored = StoredOperand::decode(stored);
                     let stored = stored.unwrap_or(StoredOperand { operator: "", operand: &[] });
                     let StoredOperand { operator, operand } = stored;

@@ -42,7 +42,7 @@ pub(crate) fn memory_of<'a>(
 /// The memory that a database has for a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// Its default keyspace.
+    /// The default keyspace of the database.
     pub(super) default: Arc<CatalogEntry>,
     /// Memory that the operations so far take, in bytes.
     pub(super) takes: usize,

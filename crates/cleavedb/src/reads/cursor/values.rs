@@ -55,7 +55,7 @@ impl ReadAhead {
         Self { window, expected: 0, heading: Direction::Forward, asked: 0, asked_here: false }
     }
 
-    /// The same for another cursor, which has asked for nothing yet.
+    /// The read-ahead for another cursor, which has asked for nothing yet.
     pub(super) fn restarted(&self) -> Self {
         Self { asked: 0, asked_here: false, ..*self }
     }
@@ -109,13 +109,13 @@ enum EntryValue {
     Unreadable(Error),
     /// Where the index says that it lies.
     Pointer(ValuePointer),
-    /// That of a hot key, which is not looked up yet.
+    /// The value of a hot key, which is not looked up yet.
     Hot,
-    /// That of a key that merges have changed.
+    /// The value of a key that merges have changed.
     Merged,
     /// Where it lies, and the chunk with which it is read, if its neighbours are read with it.
     Place(ValuePointer, Option<Arc<Chunk>>),
-    /// The same of a hot key: where its newest version lies, if the read state has it.
+    /// Where the newest version of a hot key lies, if the read state has it.
     HotPlace(Option<ValuePointer>, Option<Arc<Chunk>>),
 }
 

@@ -16,7 +16,7 @@ use crate::store::state::ReadState;
 pub(super) enum Hot {
     /// Nothing.
     None,
-    /// Its newest version in a segment: its sequence number and its value.
+    /// The newest version in a segment: its sequence number and its value.
     Version(SeqNo, Bytes),
     /// A record that the read state does not have: a flush is changing the store.
     Moving,

@@ -161,7 +161,7 @@ fn versions<'s>(
         Hot::Version(seq, value) if seq <= visible => {
             value_of(EntryKind::Inline, seq, &value, &|| value.clone())?
         }
-        // Its flush has published it since the sequence number was loaded.
+        // A flush has published the version since the sequence number was loaded.
         Hot::Version(..) if is_latest => Some(Answer::Hot),
         Hot::Moving => Some(Answer::Hot),
         Hot::Version(..) | Hot::None => None,

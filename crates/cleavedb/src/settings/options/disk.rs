@@ -19,7 +19,7 @@ impl Options {
     /// Size of a disk that does not limit any default, in bytes.
     pub(crate) const LARGE_DISK: u64 = 8 << 30;
 
-    /// These options for a database on a disk with `bytes` for it, including its own files.
+    /// The options for a database on a disk with `bytes` for it, including its own files.
     pub(crate) fn within_disk(self, bytes: u64) -> Self {
         if bytes >= Self::LARGE_DISK {
             return self;

@@ -36,7 +36,7 @@ const WINDOW_PART: usize = 12;
 /// Where values go from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogPolicy {
-    /// They stay in the log.
+    /// Values stay in the log.
     Stay,
     /// To groups, at the flush.
     ToGroups,

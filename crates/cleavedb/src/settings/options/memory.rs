@@ -162,7 +162,7 @@ impl Options {
         (self.divided_memory() / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
     }
 
-    /// These options for an open: derived sizes are set, and no file is longer than the memory
+    /// The options for an open: derived sizes are set, and no file is longer than the memory
     /// allows.
     pub(crate) fn within_memory(self) -> Self {
         let most = (self.divided_memory() / FILE) as u64;

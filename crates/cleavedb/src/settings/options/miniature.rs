@@ -18,7 +18,7 @@ const LEAST_HOT_STORE: u64 = 4 << 10;
 const LEAST_PART: u32 = 16;
 
 impl Options {
-    /// These options for a store with one of `parts` of the data and the same shape. A log window
+    /// The options for a store with one of `parts` of the data and the same shape. A log window
     /// of default length is scaled with the MemTables if it holds all the log that they cover, and
     /// is unchanged if it bridges waits for the device, which do not shrink with the data.
     #[must_use]
@@ -56,7 +56,7 @@ impl Options {
         Self { record_cache_bytes, hot_bytes, tuning, ..self }
     }
 
-    /// These options, smaller and smaller, down to the least sizes, until they are found to `fit` a
+    /// The options, smaller and smaller, down to the least sizes, until they are found to `fit` a
     /// disk. Memory for caches stays, since it takes none of it.
     pub(crate) fn made_to_fit(self, fit: impl Fn(&Self) -> bool) -> Self {
         if fit(&self) {

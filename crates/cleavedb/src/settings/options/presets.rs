@@ -104,7 +104,7 @@ impl Preset {
     pub const ALL: [Self; 6] =
         [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::HoaKv, Self::Ohdb];
 
-    /// Its definition.
+    /// The definition of the preset.
     pub(crate) fn row(self) -> &'static Row {
         let row = ROWS.iter().find(|row| row.preset == self);
         row.expect("each preset has a row, as a test makes sure")

@@ -48,7 +48,7 @@ pub(crate) struct ChangeLog {
 pub(crate) struct LoadedRange {
     /// The sequence number of all its pairs.
     pub(crate) seq: SeqNo,
-    /// Its first tree key and its last one.
+    /// The first tree key of the range and the last one.
     pub(crate) first: Vec<u8>,
     pub(crate) last: Vec<u8>,
 }

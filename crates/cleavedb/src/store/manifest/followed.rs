@@ -27,7 +27,7 @@ pub(crate) struct Followed {
 pub(crate) enum News {
     /// No further edit.
     None,
-    /// This number of further edits.
+    /// The number of further edits.
     Edits(usize),
     /// Another manifest, which was read whole.
     Anew,

@@ -102,7 +102,7 @@ impl Manifest {
         Self::resume(storage, followed.current().clone(), loaded)
     }
 
-    /// The same, without a live file.
+    /// A manifest as [`Self::of_reader`] makes it, but without a live file.
     pub(crate) fn of_nothing(
         storage: Arc<MultiDirStorage>,
         followed: &Followed,

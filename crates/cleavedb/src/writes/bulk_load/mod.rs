@@ -96,7 +96,7 @@ impl Load {
         }
         files::begin(&engine)?;
         let begun = number(&engine).and_then(|seq| {
-            // Those that are under way do not know of the load.
+            // Flushes that are under way do not know of the load.
             loaded::without_flushes(&engine, || Ok(()))?;
             scheduler::wait_for_collection(&engine)?;
             Ok((seq, Output::new(engine.clone(), seq)?))

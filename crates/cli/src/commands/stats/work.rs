@@ -95,7 +95,7 @@ pub fn latencies(metrics: &Metrics, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Its problems.
+/// The problems of the database.
 pub fn problems(metrics: &Metrics, f: &mut Formatter<'_>) -> fmt::Result {
     if let Some(cause) = &metrics.poisoned {
         writeln!(f, "\nPROBLEM: writes are refused: {cause}")?;

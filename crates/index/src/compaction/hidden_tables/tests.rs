@@ -214,7 +214,7 @@ fn a_table_whose_values_have_expired_is_rewritten_once() {
         Item::expiring_pointer("b", 4, 9, 200),
         Item::inline("c", 5, "v"),
         Item::expiring_pointer("d", 6, 8, 300),
-        // It owns no record, and nothing below it does.
+        // The entry owns no record, and nothing below it does.
         Item::expiring_pointer("e", 7, 7, 50).repeated(),
     ];
     let at = |now: u64, long_ago| Constraints {

@@ -127,7 +127,7 @@ fn disjoint_parts_of_level_0_compact_at_the_same_time() {
     assert_eq!(numbers(&second), [high, yz]);
     constraints.start(&second);
     constraints.pinned_above = None;
-    // It is above both running inputs: it must not overtake them.
+    // The table is above both running inputs: it must not overtake them.
     assert!(picture.pick(&constraints).is_none(), "table {blocked}");
 }
 

@@ -52,7 +52,7 @@ impl Log {
         let _not_shrunk = self.touching.lock();
         let touched = self.touched.load(Ordering::Relaxed);
         let first = self.first.load(Ordering::Relaxed);
-        // It may have got shorter meanwhile, and begin anew.
+        // The buffer may have got shorter meanwhile, and begin anew.
         let rest = self.buffer.len() - touched;
         match self.buffer.touch(first + touched, rest.min(TOUCHED_AT_ONCE)) {
             Ok(now) => self.touched.store(touched + now, Ordering::Relaxed),

@@ -13,7 +13,7 @@ use cleavedb_values::{Chunk, ReadBuffers, SegmentSet};
 pub(super) struct PendingRecord<'a> {
     pub(super) entry: Entry<'a>,
     pub(super) source: ValueSource,
-    /// Its number among the records of the flush.
+    /// The number of the record among the records of the flush.
     pub(super) id: u32,
     /// The sequence number that its copy gets: that of the entry, unless it is promoted.
     pub(super) seq: SeqNo,

@@ -69,7 +69,7 @@ impl Opener for MemoryOpener {
         "memory"
     }
 
-    /// The same map again, unless the directory was emptied meanwhile.
+    /// The stored map again, unless the directory was emptied meanwhile.
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         let marker = directory.join("stored");
         let mut stored = self.stored.write().unwrap();

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut transfer = WriteBatch::new();
     transfer.put(b"alice", b"70")?.put(b"bob", b"30")?;
-    // It survives a loss of power once this returns; `write_with` takes another durability.
+    // The batch survives a loss of power once this returns; `write_with` takes another durability.
     db.write(&transfer)?;
 
     for value in db.multi_get(&["alice", "bob"]) {

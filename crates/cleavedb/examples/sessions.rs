@@ -35,7 +35,7 @@ impl Sessions {
             let mut users = transaction.keyspace(&self.users);
             let times = users.get(user)?.map_or(0, |times| number(&times));
             users.put(user, (times + 1).to_be_bytes())?;
-            // It gets the time to live of its keyspace.
+            // The session gets the time to live of its keyspace.
             transaction.keyspace(&self.sessions).put(encode::key(&session), user)
         })
     }

@@ -1,7 +1,8 @@
 //! Words that make a sentence a riddle, in comments, string literals and Markdown.
 //!
 //! Each of them stands where a sentence avoids its subject or its number: "who reads so many" for
-//! "a reader of more than 16 files". A sentence that names both needs none of them.
+//! "a reader of more than 16 files". A sentence that names both needs none of them. A comment that
+//! begins with a pronoun has its subject elsewhere: in the code around, or in no line at all.
 
 use crate::repo::{Finding, Repo};
 use crate::source::{Source, is_word};
@@ -31,6 +32,12 @@ const AFTER_WHO: [&str; 22] = [
     "uses", "takes", "holds", "drains", "keeps", "sees", "wants", "comes", "dies", "died",
 ];
 
+/// Beginnings of a comment that name no subject, in lower case.
+const OPENINGS: [&str; 15] = [
+    "it", "its", "he", "his", "she", "her", "they", "them", "their", "theirs", "this", "that",
+    "these", "those", "the same",
+];
+
 /// The file that lists the words, which may hold them.
 const LIST: &str = "crates/tidy/src/words.rs";
 
@@ -44,6 +51,34 @@ pub fn riddles(repo: &Repo) -> Vec<Finding> {
         search(path, text, &mut found);
     }
     found
+}
+
+/// Every comment that begins without its subject. Lines of one comment have the same marker in the
+/// same column.
+pub fn openings(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for source in &repo.sources {
+        let mut above = None;
+        for (at, line) in source.comments.lines().enumerate() {
+            let comment = line.trim();
+            let text = comment.trim_start_matches(['/', '!']);
+            let here = (line.find(comment), comment.len() - text.len());
+            if above != Some(here)
+                && let Some(opening) = OPENINGS.into_iter().find(|opening| begins(text, opening))
+            {
+                let what = format!("begins with \"{opening}\"");
+                found.push(Finding::new(&source.path, at + 1, what));
+            }
+            above = (!comment.is_empty()).then_some(here);
+        }
+    }
+    found
+}
+
+/// Whether the first words of `text` are those of `phrase`.
+fn begins(text: &str, phrase: &str) -> bool {
+    let mut words = text.split(|c| !is_word(c)).filter(|word| !word.is_empty());
+    phrase.split(' ').all(|part| words.next().is_some_and(|word| word.to_lowercase() == part))
 }
 
 /// The text of `source` without its code: comments and the contents of literals.
@@ -109,6 +144,17 @@ mod tests {
         let found = riddles(&repo);
         let code = found.iter().filter(|finding| finding.path.starts_with("crates/a")).count();
         assert_eq!((found.len(), code), (6, 5));
+    }
+
+    #[test]
+    fn a_comment_that_begins_without_its_subject_is_found() {
+        let code = "//! It opens.\n\n/// The index.\n/// It is sorted.\nfn f() {} // Their age.\n \
+                    // THE SAME, again.\n// The samest.\n/// Item.\n///\n/// This is more.\n\
+                    // That's not of the item.\nfn g() { h(\"// Its\") }\n";
+        let repo = Repo::of(&[("crates/a/src/x.rs", code)]);
+        let found: Vec<_> = openings(&repo).iter().map(Finding::to_string).collect();
+        let at = |line, opening| format!("crates/a/src/x.rs:{line}: begins with \"{opening}\"");
+        assert_eq!(found, [at(1, "it"), at(5, "their"), at(6, "the same"), at(11, "that")]);
     }
 
     #[test]

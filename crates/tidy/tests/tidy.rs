@@ -209,6 +209,14 @@ fn sentences_name_their_subject() {
 }
 
 #[test]
+fn comments_begin_with_their_subject() {
+    expect_none(
+        words::openings(&REPO),
+        "Begin with the subject: `The name of the keyspace`, not `Its name`.",
+    );
+}
+
+#[test]
 fn code_names_sections_that_exist() {
     expect_none(
         documents::sections(&REPO),

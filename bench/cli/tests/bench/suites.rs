@@ -26,7 +26,7 @@ fn results_become_a_report() {
 #[test]
 fn a_suite_outlives_its_engines() {
     let home = Home::new();
-    // Its phases take longer than this, whatever the machine.
+    // The phases of the suite take longer than this, whatever the machine.
     let hurried = ["--no-peers", "--no-memory-limit", "--timeout", "1", "--repetitions", "2"];
     let hurried = [&hurried[..], &["--results", "r.jsonl", "--miniature", "1"]].concat();
     let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());

@@ -378,7 +378,7 @@ fn a_backup_or_removal_that_fails_leaves_the_others_as_they_were() {
             compare(3, &third);
             shelf.backups.remove(3).unwrap();
             if numbers == [2, 3] {
-                // Its place is filled, so that the next round is like this one.
+                // The place of backup 2 is filled, so that the next round is like this one.
                 let db = session::open(Arc::new(shelf.restored(2, 5).unwrap()), &alone(setup));
                 let db = db.unwrap();
                 shelf.backups.remove(2).unwrap();

@@ -141,7 +141,7 @@ fn a_load_that_is_dropped_or_closed_leaves_nothing() {
             "{setup}"
         );
         churn.check(&db);
-        // It names no file of the load as one that it waits for.
+        // The collection names no file of the load as one that it waits for.
         db.default_keyspace().collect_range(..).unwrap();
         drop(load);
         let files = |disks: &Disks| disks.images().iter().map(|it| it.list().len()).sum::<usize>();

@@ -84,7 +84,7 @@ fn what_was_put_is_read_under_every_design() {
         }
         assert!(db.verify().unwrap().problems.is_empty());
         drop(db);
-        // It is the record that says how its value is compressed.
+        // The record says how its value is compressed.
         let mut other = setup.clone();
         other.options.value_compression = ValueCompression::Lz4;
         let db = open(&disks.kill(), &other);

@@ -298,13 +298,14 @@ fn ranges_that_split_and_merge_survive_every_crash() {
     Explorer::new(Plan::default()).explore(&recording).unwrap();
 }
 
-/// The same with ranges of keys.
+/// Collections and splits with ranges of keys.
 #[test]
 fn ranges_that_are_collected_again_and_again_survive_every_crash() {
     collect_and_split(Setup::tiny(Preset::KtStore, true));
 }
 
-/// The same with a cold log: tags go to the parts of a group, and the cold log is collected.
+/// Collections and splits with a cold log: tags go to the parts of a group, and the cold log is
+/// collected.
 #[test]
 fn tags_that_are_collected_again_and_again_survive_every_crash() {
     collect_and_split(Setup::tagged(true));

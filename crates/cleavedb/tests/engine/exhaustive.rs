@@ -17,7 +17,7 @@ const KEYS: [&[u8]; 2] = [b"a", b"b"];
 /// Least length of a value.
 const SHORT: usize = 40;
 
-/// The same where a value is to be as much as a bucket of level 0 may hold.
+/// Least length where a value is to be as much as a bucket of level 0 may hold.
 const LONG: usize = 3000;
 
 fn value(n: usize, least: usize) -> Vec<u8> {

@@ -55,7 +55,7 @@ fn a_value_is_there_until_its_time_for_every_read() {
                 assert_eq!(db.multi_get(&["a"])[0].as_ref().unwrap(), &None);
                 assert_eq!(db.range(..).keys_only().count(), 1);
                 assert_eq!(db.range(..).rev().count(), 1);
-                // They began when it was there.
+                // The snapshot and the cursor began when it was there.
                 assert_eq!(snapshot.get("a").unwrap().unwrap(), value);
                 assert_eq!(snapshot.range(..).count(), 2);
                 assert!(cursor.seek("a").unwrap() && cursor.key() == Some(b"a"));

@@ -149,7 +149,7 @@ fn a_transaction_refuses_at_once_a_write_for_which_there_is_no_memory() {
 
 /// Adds operation number `i` of one kind to a batch.
 type AddToBatch = fn(&mut WriteBatch, &Keyspace, usize) -> Result<()>;
-/// The same of a transaction.
+/// Adds operation number `i` of one kind to a transaction.
 type AddToTransaction = fn(&mut Transaction, &Keyspace, usize) -> Result<()>;
 
 /// A key of 60,000 bytes: few fit.
@@ -271,7 +271,7 @@ fn every_kind_of_operation_of_a_long_batch_takes_its_place() {
     }
 }
 
-/// It did nothing, and said that all went well.
+/// A reversed range did nothing, and said that all went well.
 #[test]
 fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
     for setup in designs() {

@@ -91,7 +91,7 @@ fn a_transaction_that_began_before_a_drop_is_refused() {
     let value = transaction.keyspace(&keyspace).get("key").unwrap().unwrap();
     transaction.put("copy", value).unwrap();
     db.drop_keyspace("short").unwrap();
-    // It still sees the keyspace, and must not bring its content back.
+    // The transaction still sees the keyspace, and must not bring its content back.
     assert_eq!(transaction.keyspace(&keyspace).get("key").unwrap().unwrap(), "value");
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::NoKeyspace);
     assert_eq!(db.get("copy").unwrap(), None);

@@ -202,7 +202,7 @@ fn kills(design: usize, threads: usize, count: usize) {
     let mut rng = Rng::new(first_seed() + threads as u64);
     let mut rounds = vec![0; threads];
     Db::open(&path, options(design)).unwrap().close().unwrap();
-    // It outlives all of them, and is behind whenever it was not asked to catch up.
+    // The secondary outlives all of them, and is behind whenever it was not asked to catch up.
     let secondary = Db::open_secondary_with(&path, options(design)).unwrap();
     for number in 0..count {
         let child = spawn(&path, design, &rounds);

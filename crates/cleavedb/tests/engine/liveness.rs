@@ -173,13 +173,13 @@ fn work_comes_to_an_end_whatever_the_options() {
     println!("{most} jobs at most after a round of writes");
 }
 
-/// The same, of stores with hot segments alone.
+/// The work of stores with hot segments alone.
 #[test]
 fn work_of_hot_stores_comes_to_an_end() {
     holds(drawn::drawn_hot_stores_settle, drawn_stores());
 }
 
-/// The same with threads, whose order is another each time.
+/// Drawn stores with threads, whose order is another each time.
 #[test]
 fn threads_come_to_an_end_whatever_the_options() {
     holds(drawn::drawn_stores_settle_with_threads, seeds(of(2, 7, 200)));

@@ -246,7 +246,7 @@ fn what_writes_is_refused_and_a_close_ends_every_view() {
     {
         assert_eq!(error.unwrap().kind(), ErrorKind::Closed);
     }
-    // Its data is durable, whether or not readers looked on.
+    // The data of the primary is durable, whether or not readers looked on.
     primary.close().unwrap();
     let closed = Db::open_secondary(&path).unwrap();
     assert_eq!(closed.range(..).count(), 201);

@@ -290,7 +290,7 @@ fn what_was_deleted_leaves_little_behind() {
     }
 }
 
-/// The same with the sizes that users get, and more than memory holds.
+/// Deletes from a store with the sizes that users get, and more than memory holds.
 #[test]
 fn what_was_deleted_leaves_little_of_a_large_store() {
     for preset in in_turn(Preset::ALL.into()) {
@@ -325,7 +325,7 @@ fn a_manifest_is_as_short_as_what_is_left() {
             let files = sim.list().unwrap();
             files.iter().find(|(name, _)| name.kind() == FileKind::Manifest).unwrap().1
         };
-        // It grows, and is replaced, again and again.
+        // The manifest grows, and is replaced, again and again.
         let mut before = 0;
         for i in 0..8_000u32 {
             db.put(i.to_be_bytes(), [1; 700]).unwrap();

@@ -90,7 +90,7 @@ fn a_thread_that_cannot_be_started_is_an_error_and_the_others_go_on() {
         let dir = tempfile::tempdir().unwrap();
         if rustix::process::getuid().is_root() {
             chown(dir.path(), Some(USER), None).unwrap();
-            // This thread and those that it starts.
+            // The calling thread and the ones that it starts.
             set_thread_uid(Uid::from_raw(USER)).unwrap();
         }
         let enough = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);

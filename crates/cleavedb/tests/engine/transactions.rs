@@ -251,7 +251,7 @@ fn an_error_of_the_program_gives_a_transaction_up() {
     assert!(io.downcast::<Error>().is_ok_and(|error| error.kind() == ErrorKind::Other));
 }
 
-/// It was tried again for ever.
+/// The body was tried again for ever.
 #[test]
 fn a_body_that_writes_past_its_transaction_what_it_reads_is_told_so() {
     type Write = fn(&Db, &Keyspace) -> cleavedb::Result<()>;

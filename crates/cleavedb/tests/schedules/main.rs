@@ -64,7 +64,7 @@ fn explore(most: u64, check: Check) {
     println!("{} schedules in {:?}", count * (RANDOM + BY_PRIORITY) as u64, start.elapsed());
 }
 
-/// The same with threads that compact and collect.
+/// The setup with threads that compact and collect.
 fn with_threads(mut setup: Setup, threads: usize) -> Setup {
     setup.options.background = Background::Threads(threads);
     setup
@@ -80,7 +80,7 @@ fn setup(seed: u64) -> Setup {
     setup
 }
 
-/// The same without threads: for the recovery from a crash.
+/// The setup without threads: for the recovery from a crash.
 fn manual(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.options.background = Background::Manual;

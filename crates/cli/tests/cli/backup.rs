@@ -35,7 +35,7 @@ fn a_backup_is_restored() {
     let told = home.run(&first).json().remove(0);
     assert_eq!((&told["number"], &told["checked"]), (&json!(1), &json!(true)));
     assert_eq!(home.run(&["--db", "first", "get", "apple"]).ok(), b"red");
-    // It is a database of its own, and can be backed up in the same place.
+    // The restored copy is a database of its own, and can be backed up in the same place.
     home.run(&["--db", "first", "put", "apple", "blue"]).ok();
     home.run(&["--db", "first", "backup", "backups"]).ok();
     assert_eq!(home.run(&["--db", "backups/000003", "get", "apple"]).ok(), b"blue");
@@ -148,7 +148,7 @@ fn a_backup_that_is_stopped_or_killed_leaves_the_others() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let kill = format!("kill -{signal} {}", child.id());
-        // It may have ended already.
+        // The child may have ended already.
         let _ = Command::new("sh").args(["-c", &kill]).output().unwrap();
         let ran = Ran::new(child.wait_with_output().unwrap());
         let after = names(&home);

@@ -11,7 +11,7 @@ fn what_was_committed_is_printed_in_order() {
     home.run(&["put", "old", "1"]).ok();
     home.run(&["changes"]).fails(4, "no changes are kept");
     home.run(&["--with", "change_retention_bytes=1MiB", "put", "a", "1"]).ok();
-    // It is stored with the database.
+    // The retention is stored with the database.
     home.run(&["put", "-k", "own", "tab\there", "\\"]).ok();
     home.run(&["merge", "n", "add", "5"]).ok();
     home.run(&["del", "a"]).ok();

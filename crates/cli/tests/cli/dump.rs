@@ -45,7 +45,7 @@ fn contents(home: &Home) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// Those lines that say `what`.
+/// The lines that say `what`.
 fn of<'a>(lines: &'a [Value], what: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["what"] == what).collect()
 }

@@ -21,7 +21,7 @@ impl Shell {
         Self::with(home, &[])
     }
 
-    /// The same, with more arguments.
+    /// A shell with more arguments.
     pub(crate) fn with(home: &Home, more: &[&str]) -> Self {
         let (mut child, stdin) = home.start(&[&["shell", "--durability", "os"], more].concat());
         let out = BufReader::new(child.stdout.take().unwrap());

@@ -78,7 +78,7 @@ fn readers_run_side_by_side_and_a_writer_is_refused() {
     home.fill(&pairs);
     home.run(&["put", "third", "3"]).ok();
     let before = listing(&home.path("cleave.db"));
-    // It waits in the middle, since its pipe is full.
+    // The scan waits in the middle, since its pipe is full.
     let (mut child, stdin) = home.start(&["scan"]);
     drop(stdin);
     let mut out = child.stdout.take().unwrap();

@@ -379,18 +379,18 @@ fn hot_values_of_many_bytes(_: u64) -> Result<(), String> {
     long_hot_values()
 }
 
-/// The same with values in groups and level 0 in partitions that leave.
+/// The model with values in groups and level 0 in partitions that leave.
 fn model_in_partitions(seed: u64) -> Result<(), String> {
     let [_, grouped @ ..] = Setup::partitioned();
     model_of(&grouped, seed)
 }
 
-/// The same with a cold log.
+/// The model with a cold log.
 fn model_of_a_cold_log(seed: u64) -> Result<(), String> {
     model_of(&[true, false].map(Setup::tagged), seed)
 }
 
-/// The same with caches of records.
+/// The model with caches of records.
 fn model_with_record_caches(seed: u64) -> Result<(), String> {
     model_of(&Setup::record_caches(), seed)
 }
@@ -406,22 +406,22 @@ fn model_of_profile(profile: Profile, seed: u64) -> Result<(), String> {
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
 }
 
-/// The same where writes delete ranges.
+/// The model where writes delete ranges.
 fn model_with_ranges(seed: u64) -> Result<(), String> {
     model_of_profile(Profile { ranges: 25, ..Profile::model() }, seed)
 }
 
-/// The same where values expire.
+/// The model where values expire.
 fn model_with_ttls(seed: u64) -> Result<(), String> {
     model_of_profile(Profile { ttls: 50, ..Profile::model() }, seed)
 }
 
-/// The same where merges change values.
+/// The model where merges change values.
 fn model_with_merges(seed: u64) -> Result<(), String> {
     model_of_profile(Profile { merges: 60, ..Profile::model() }, seed)
 }
 
-/// The same with a filter that replaces each value by itself.
+/// The model with a filter that replaces each value by itself.
 fn model_with_filter(seed: u64) -> Result<(), String> {
     let mut setup = design(seed);
     let same = |value: &FilteredValue<'_>| Ok(FilterDecision::Replace(value.value()?.to_vec()));
@@ -495,13 +495,13 @@ fn features_meet(seed: u64) -> Result<(), String> {
     together::all_at_once(&Setup::tiny(Preset::HashKv, false), 2409 + seed, 120)
 }
 
-/// The same, from a seed on in which a compaction drops an expired value that a collection has
-/// repeated.
+/// Everything at once, from a seed on in which a compaction drops an expired value that a
+/// collection has repeated.
 fn expiries_meet(seed: u64) -> Result<(), String> {
     together::all_at_once(&Setup::long_values(Preset::Ohdb, false), 700 + seed, 120)
 }
 
-/// The same where slices of partitions merge before.
+/// The model where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
     model_of(&grouped, seed)

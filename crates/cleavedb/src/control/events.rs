@@ -88,12 +88,12 @@ pub enum Event {
         /// What it waits for.
         cause: StallCause,
     },
-    /// The write goes on, or fails.
+    /// The writer goes on, or its write fails.
     #[non_exhaustive]
     StallEnded {
         /// What it waited for.
         cause: StallCause,
-        /// The time that the write waited.
+        /// The time that the writer waited.
         took: Duration,
     },
     /// A write or a sync has failed, so that what is on the disk is in doubt: all writes are

@@ -271,7 +271,7 @@ fn every_kind_of_operation_of_a_long_batch_takes_its_place() {
     }
 }
 
-/// A reversed range did nothing, and said that all went well.
+/// A change of a reversed range did nothing, and said that all went well.
 #[test]
 fn what_changes_a_range_refuses_one_whose_ends_are_reversed() {
     for setup in designs() {

@@ -11,6 +11,7 @@ use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::Event;
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::records::{key, value};
 
 const KEYS: u32 = 400;
@@ -320,7 +321,7 @@ fn a_deleted_store_gives_its_space_back() {
 /// With threads, flushes write for groups while they are collected and split.
 #[test]
 fn threads_collect_and_split_while_others_write() {
-    PRESETS.into_iter().for_each(threads_collect_and_split);
+    in_turn(PRESETS.into()).into_iter().for_each(threads_collect_and_split);
 }
 
 fn threads_collect_and_split(preset: Preset) {

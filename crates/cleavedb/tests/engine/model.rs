@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cleavedb::Background;
 use cleavedb_storage::{Disk, Storage};
-use cleavedb_testkit::budget::{of, seeds};
+use cleavedb_testkit::budget::{in_turn, of, seeds};
 use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
 /// Chance, in percent, that a write of every other seed deletes a range.
@@ -100,7 +100,7 @@ fn with_threads_on_a_real_disk() {
     for seed in seeds(of(1, 2, 20)) {
         let profile = Profile { kills: false, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(OPS);
-        for mut setup in Setup::some() {
+        for mut setup in in_turn(Setup::some()) {
             setup.options.background = Background::Threads(2);
             let dir = tempfile::tempdir().unwrap();
             let disk = |number: usize| -> Arc<dyn Storage> {

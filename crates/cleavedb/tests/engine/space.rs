@@ -236,7 +236,7 @@ fn many_writers_leave_what_is_kept_for_jobs() {
 /// stopped, always have work for the background.
 #[test]
 fn a_search_ends_when_space_is_found() {
-    for preset in [Preset::WiscKey, Preset::HashKv] {
+    for preset in in_turn(vec![Preset::WiscKey, Preset::HashKv]) {
         let setup = Setup::tiny(preset, true);
         let count = FullStore::new(limited(&setup)).unwrap().fill(0.., 0).unwrap() * 9 / 10;
         let options = Options { background: Background::Threads(2), ..limited(&setup) };

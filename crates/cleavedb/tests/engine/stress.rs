@@ -224,5 +224,5 @@ fn store(seed: u64) {
 
 #[test]
 fn all_options_are_drawn_at_every_open() {
-    seeds(of(4, 20, 600)).for_each(store);
+    seeds(of(10, 100, 3000)).for_each(store);
 }

@@ -240,8 +240,7 @@ fn hot_stores_survive_every_crash() {
 #[test]
 fn a_collection_of_the_hot_store_survives_every_crash() {
     for setup in [Setup::hot(false), Setup::crowded_hot_store()] {
-        let points = of(Some(150), Some(300), None);
-        let mut explorer = Explorer::new(Plan { points, ..Plan::default() });
+        let mut explorer = Explorer::new(Plan::default());
         let mut ops = churned(&mut Rng::new(1), false);
         ops.push(Op::Collect);
         let explored = Recording::first(&setup, &ops).and_then(|r| explorer.explore(&r));

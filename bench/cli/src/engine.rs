@@ -176,7 +176,7 @@ impl CleaveOpener {
             "listing" => groups.key_block_record_bytes = bytes()?,
             "log-segment" if layout.shares_segments() => groups.log_segment_bytes = bytes()?,
             "victim-policy" => {
-                groups.victim = named::victim_policy(value)
+                groups.experiments.victim = named::victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
             "tagging" if by_hash => {
@@ -184,15 +184,15 @@ impl CleaveOpener {
                 layout.survivors = if on { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
             }
             "cold-log" if by_hash => match value {
-                "counted" => groups.cold_log_counts = true,
-                "unlimited" => groups.cold_log_counts = false,
+                "counted" => groups.experiments.cold_log_counts = true,
+                "unlimited" => groups.experiments.cold_log_counts = false,
                 _ => return Err(malformed(&"there are counted and unlimited")),
             },
             "capacity" => groups.capacity_bytes = bytes()?,
             // HoaKV's names: bytes of a cold group, and of the hot store.
             "group" if layout.hot => groups.main_segment_bytes = bytes()?,
             "one-group" if layout.partition == Partition::Range => {
-                groups.one_at_first =
+                groups.experiments.one_at_first =
                     switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
             }
             "hot-store" if layout.hot => self.options.hot_bytes = bytes()?,
@@ -272,7 +272,7 @@ impl Opener for CleaveOpener {
         // exists only with tagging.
         let layout = opener.options.layout().groups;
         if layout.is_some_and(|groups| groups.survivors == SurvivorRoute::Group) {
-            opener.options.tuning.groups.cold_log_counts = true;
+            opener.options.tuning.groups.experiments.cold_log_counts = true;
         }
         Ok(Box::new(opener))
     }

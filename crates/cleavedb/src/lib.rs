@@ -66,8 +66,11 @@ pub mod layout {
 /// Parts of [`Tuning`].
 pub mod tuning {
     pub use cleavedb_index::compaction::Level0;
+    #[cfg(feature = "experiments")]
     pub use cleavedb_values::groups::victim::VictimPolicy;
 
+    #[cfg(feature = "experiments")]
+    pub use crate::settings::group_options::GroupExperiments;
     pub use crate::settings::group_options::GroupOptions;
 }
 

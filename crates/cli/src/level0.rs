@@ -5,18 +5,19 @@ use cleavedb::tuning::Level0;
 /// Default number of partitions: that of the preset `ohdb`.
 const PARTITIONS: usize = 10;
 
-/// Reads `whole`, `partitions`, `partitions:N` or `hyperleveldb`.
+/// Reads `whole`, `partitions` or `partitions:N`; in experiments also `hyperleveldb`.
 pub fn parse(text: &str) -> Result<Level0, String> {
     let (name, count) = text.split_once(':').map_or((text, None), |(name, n)| (name, Some(n)));
     match (name, count) {
         ("whole", None) => Ok(Level0::Whole),
+        #[cfg(feature = "experiments")]
         ("hyperleveldb", None) => Ok(Level0::HyperLevelDb),
         ("partitions", None) => Ok(Level0::Partitions(PARTITIONS)),
         ("partitions", Some(count)) => match count.parse() {
             Ok(count @ 2..=256) => Ok(Level0::Partitions(count)),
             _ => Err("there are 2 to 256 partitions".to_owned()),
         },
-        _ => Err("there are whole, partitions, partitions:N and hyperleveldb".to_owned()),
+        _ => Err("there are whole, partitions and partitions:N".to_owned()),
     }
 }
 
@@ -27,6 +28,7 @@ mod tests {
     #[test]
     fn level_0_has_a_name_for_each_way_to_keep_it() {
         assert_eq!(parse("whole"), Ok(Level0::Whole));
+        #[cfg(feature = "experiments")]
         assert_eq!(parse("hyperleveldb"), Ok(Level0::HyperLevelDb));
         assert_eq!(parse("partitions"), Ok(Level0::Partitions(10)));
         assert_eq!(parse("partitions:3"), Ok(Level0::Partitions(3)));

@@ -9,7 +9,9 @@ use clap::ValueEnum;
 use cleavedb::{Options, Preset};
 
 use self::table::OPTIONS;
-pub use self::values::{size, value_compression, victim_policy};
+#[cfg(feature = "experiments")]
+pub use self::values::victim_policy;
+pub use self::values::{size, value_compression};
 use crate::durability::DurabilityName;
 
 /// A valid option and its value.
@@ -73,7 +75,7 @@ pub fn list() -> String {
 
 /// Sets options, those of the layout first.
 pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
-    for (name, takes, _, _, set) in &OPTIONS {
+    for (name, takes, _, _, set) in OPTIONS {
         for option in named.iter().filter(|option| option.name == *name) {
             set(options, &option.value).map_err(|why| {
                 format!("--with {name}={}: {why}; it takes {takes}", option.value)
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_option_takes_some_value_and_refuses_others() {
-        for (name, takes, ..) in &OPTIONS {
+        for (name, takes, ..) in OPTIONS {
             let takes_it = |value: &&str| {
                 let named = parse(&format!("{name}={value}"));
                 named.is_ok_and(|named| {
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_library() {
         let usual = format!("{:?}", Options::default());
-        for (name, _, default, what, _) in &OPTIONS {
+        for (name, _, default, what, _) in OPTIONS {
             if let Ok(named) = parse(&format!("{name}={default}")) {
                 let mut options = Options::default();
                 set(&mut options, &[named]).unwrap();

@@ -17,6 +17,8 @@ pub mod table;
 pub mod merge;
 pub mod visible;
 pub mod open_tables;
+#[cfg(feature = "experiments")]
+mod seeks_left;
 pub mod table_handle;
 pub mod table_set;
 pub mod edit;

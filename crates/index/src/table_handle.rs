@@ -9,19 +9,16 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
 use crate::cache::BlockCache;
 use crate::open_tables::{OpenTables, Seat, TableRef};
+#[cfg(feature = "experiments")]
+use crate::seeks_left::SeeksLeft;
 use crate::table::Table;
 use crate::table_format::TableMeta;
-
-/// Bytes of a table per seek that it may cost before it is compacted, since a seek takes about as
-/// long as compacting them (LevelDB's numbers); a minimum number of seeks applies.
-const SEEK_BYTES: u64 = 16 << 10;
-const SEEKS_MIN: u64 = 100;
 
 /// What tables of one database share: their storage, their cache and the queue for their removal.
 pub struct TableStore {
@@ -86,9 +83,8 @@ pub struct TableHandle {
     store: Arc<TableStore>,
     seat: Arc<Seat>,
     obsolete: AtomicBool,
-    /// Seeks that it may still cost, if level 0 is kept in a way that counts them
-    /// ([`crate::compaction::compacts_on_seeks`]); otherwise unused.
-    seeks_left: AtomicU64,
+    #[cfg(feature = "experiments")]
+    seeks: SeeksLeft,
     /// Why a compaction was made that won nothing and wrote this table
     /// ([`crate::compaction::futile`]).
     futile: AtomicU8,
@@ -97,33 +93,28 @@ pub struct TableHandle {
 impl TableHandle {
     /// A handle on the table with `meta`, which is not opened yet.
     pub fn new(meta: TableMeta, store: Arc<TableStore>) -> Self {
-        let seeks_left = AtomicU64::new(Self::seeks_allowed(&meta));
         let (obsolete, futile) = Default::default();
-        Self { meta, store, seat: Arc::default(), obsolete, seeks_left, futile }
+        Self {
+            #[cfg(feature = "experiments")]
+            seeks: SeeksLeft::of(&meta),
+            meta,
+            store,
+            seat: Arc::default(),
+            obsolete,
+            futile,
+        }
     }
 
-    fn seeks_allowed(meta: &TableMeta) -> u64 {
-        (meta.size / SEEK_BYTES).max(SEEKS_MIN)
-    }
-
-    /// Charges the table for a read that went on to another table; true if this was the last seek
-    /// that it may cost.
-    pub fn charge_seek(&self) -> bool {
-        // Relaxed: only the count matters, and the reader that ends it notifies others through a
-        // lock.
-        let charged = |left: u64| left.checked_sub(1);
-        let before = self.seeks_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
-        before == Ok(1)
-    }
-
-    /// Whether the table has used up its seeks.
-    pub fn seeks_are_spent(&self) -> bool {
-        self.seeks_left.load(Ordering::Relaxed) == 0
+    /// Seeks that it may still cost.
+    #[cfg(feature = "experiments")]
+    pub(crate) fn seeks(&self) -> &SeeksLeft {
+        &self.seeks
     }
 
     /// Forgets what was learnt of the table in its last place.
     pub(crate) fn enter_place(&self) {
-        self.seeks_left.store(Self::seeks_allowed(&self.meta), Ordering::Relaxed);
+        #[cfg(feature = "experiments")]
+        self.seeks.begin_anew(&self.meta);
         self.set_futile(0);
     }
 

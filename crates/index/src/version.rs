@@ -171,6 +171,7 @@ impl Version {
     /// As [`Version::get`]. If more than one table is looked at, a seek is charged to the first of
     /// them; also returns whether it was the last that this table may cost. As in LevelDB a table
     /// is looked at if its key range contains `key`, whatever its filter says.
+    #[cfg(feature = "experiments")]
     pub fn get_charging(
         &self,
         key: &[u8],
@@ -184,7 +185,7 @@ impl Version {
         };
         let found = self.search(self.sorted_runs(u64::MAX), key, hash, snapshot, looks)?;
         let charged = first.filter(|_| others);
-        Ok((found, charged.is_some_and(TableHandle::charge_seek)))
+        Ok((found, charged.is_some_and(|table: &TableHandle| table.seeks().charge())))
     }
 
     /// The first hit in `places`; `looks` is called with each table before it is read.

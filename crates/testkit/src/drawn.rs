@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute};
-use cleavedb::tuning::{GroupOptions, Level0, VictimPolicy};
+use cleavedb::tuning::{GroupOptions, Level0};
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, Metrics, Options, Preset, Snapshot, Tuning,
     ValueCompression,
@@ -33,7 +33,9 @@ fn created_as(preset: Preset, rng: &mut Rng) -> Options {
         let by_hash = groups.partition == Partition::Hash;
         if by_hash && rng.chance(50) {
             groups.survivors = SurvivorRoute::Tagged;
-        } else if !by_hash && rng.chance(30) {
+        }
+        #[cfg(feature = "experiments")]
+        if !by_hash && rng.chance(30) {
             groups.partition = Partition::Prefix(1 + rng.index(3) as u8);
         }
         options.tuning.groups = groups_redrawn(*groups, rng);
@@ -41,6 +43,14 @@ fn created_as(preset: Preset, rng: &mut Rng) -> Options {
     options.layout = Some(layout);
     options
 }
+
+/// The ways to keep level 0.
+const LEVEL0: &[Level0] = &[
+    Level0::Whole,
+    Level0::Partitions(3),
+    #[cfg(feature = "experiments")]
+    Level0::HyperLevelDb,
+];
 
 /// `least` times a power of two below `2^doublings`.
 fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
@@ -119,7 +129,7 @@ fn tuning_redrawn(layout: Option<GroupLayout>, rng: &mut Rng) -> Tuning {
         block_bytes: size(rng, 256, 9) as usize,
         filter_bits: rng.index(12),
         table_bytes: size(rng, 4 << 10, 5),
-        level0: Some([Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb][rng.index(3)]),
+        level0: Some(LEVEL0[rng.index(LEVEL0.len())]),
         level0_bytes: Some(size(rng, 4 << 10, 6)),
         level1_bytes: Some(size(rng, 4 << 10, 6)),
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
@@ -137,24 +147,29 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
     };
     GroupOptions {
         capacity_bytes: size(rng, 16 << 10, 4),
-        one_at_first: layout.partition == Partition::Range && rng.chance(30),
         main_segment_bytes: size(rng, 8 << 10, 4),
         log_segment_bytes,
         reserved_space,
-        victim: [
-            VictimPolicy::Greedy,
-            VictimPolicy::CostBenefit,
-            VictimPolicy::GreedyRandom(2),
-            VictimPolicy::Random,
-        ][rng.index(4)],
         key_block_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
-        cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
         hot_segment_bytes: if layout.hot {
             size(rng, 16 << 10, 3)
         } else {
             usual.hot_segment_bytes
         },
         heat_limit: if layout.hot { [None, Some(1), Some(3)][rng.index(3)] } else { None },
+        #[cfg(feature = "experiments")]
+        experiments: experiments_redrawn(layout, rng),
+    }
+}
+
+#[cfg(feature = "experiments")]
+fn experiments_redrawn(layout: GroupLayout, rng: &mut Rng) -> cleavedb::tuning::GroupExperiments {
+    use cleavedb::tuning::VictimPolicy::{CostBenefit, Greedy, GreedyRandom, Random};
+
+    cleavedb::tuning::GroupExperiments {
+        one_at_first: layout.partition == Partition::Range && rng.chance(30),
+        victim: [Greedy, CostBenefit, GreedyRandom(2), Random][rng.index(4)],
+        cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
     }
 }
 

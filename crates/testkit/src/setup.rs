@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute};
-use cleavedb::tuning::{GroupOptions, Level0, VictimPolicy};
+use cleavedb::layout::{GroupLayout, SurvivorRoute};
+use cleavedb::tuning::{GroupOptions, Level0};
 use cleavedb::{
     Background, Compression, Durability, FileClass, ManualTime, MergeOperators, Options, Preset,
     TimeSource, Tuning, ValueCompression, Volume,
@@ -310,9 +310,6 @@ impl Setup {
                         (o.compression, o.tuning.filter_bits) = (Compression::Zstd, 0);
                         o.value_compression = ValueCompression::Zstd;
                         (o.space_amplification, o.tuning.space_floor) = (1.05, 256 << 10);
-                        if o.layout().groups.is_some() {
-                            o.tuning.groups.victim = VictimPolicy::GreedyRandom(2);
-                        }
                     }),
                 ];
                 for (name, change) in changes {
@@ -334,7 +331,6 @@ impl Setup {
     /// Every setup, all of which must give the same answers: presets, windows, sizes, compression.
     pub fn all() -> Vec<Self> {
         let mut all = Self::all_presets();
-        all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::HyperLevelDb));
         all.extend(Self::crowded_partitions());
         all.extend(Self::partitioned());
         all.extend(Self::record_caches());
@@ -352,9 +348,8 @@ impl Setup {
             (Preset::KtStore, 1000),
         ] {
             let mut setup = Self::tiny(preset, true);
-            setup.name = format!("{preset}, values of {len} bytes separated, by cost and benefit");
+            setup.name = format!("{preset}, values of {len} bytes separated");
             setup.options.min_separated = Some(len);
-            setup.options.tuning.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
         all.extend([Self::tagged(true), Self::tagged(false).with_blobs()]);
@@ -364,16 +359,43 @@ impl Setup {
         all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
         all.push(Self::crowded_hot_store());
         all.extend([Self::hot(true).with_blobs(), Self::hot(false)]);
-        let mut setup = Self::tagged(true);
-        setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
-        setup.options.min_separated = Some(0);
-        setup.options.tuning.groups.cold_log_counts = false;
-        all.push(setup);
-        let mut setup = Self::tiny(Preset::KtStore, true);
-        setup.name = "ktstore, two levels".into();
-        setup.groups().partition = Partition::Prefix(2);
-        all.push(setup);
+        #[cfg(feature = "experiments")]
+        all.extend(Self::experiments());
         all
+    }
+
+    /// Setups of what only figures of papers need.
+    #[cfg(feature = "experiments")]
+    pub fn experiments() -> [Self; 6] {
+        use cleavedb::layout::Partition;
+        use cleavedb::tuning::VictimPolicy;
+
+        let base = |name: &str, preset, change: fn(&mut Self)| {
+            let mut setup = Self::tiny(preset, true);
+            setup.name = format!("{setup}, {name}");
+            change(&mut setup);
+            setup
+        };
+        [
+            Self::tiny(Preset::Lsm, true).with_large_level0(Level0::HyperLevelDb),
+            base("victims by cost and benefit", Preset::HashKv, |setup| {
+                setup.options.tuning.groups.experiments.victim = VictimPolicy::CostBenefit;
+            }),
+            base("one victim of two", Preset::KtStore, |setup| {
+                setup.options.tuning.groups.experiments.victim = VictimPolicy::GreedyRandom(2);
+            }),
+            base("a cold log without a limit", Preset::HashKv, |setup| {
+                setup.groups().survivors = SurvivorRoute::Tagged;
+                setup.options.min_separated = Some(0);
+                setup.options.tuning.groups.experiments.cold_log_counts = false;
+            }),
+            base("one group at first", Preset::KtStore, |setup| {
+                setup.options.tuning.groups.experiments.one_at_first = true;
+            }),
+            base("two levels", Preset::KtStore, |setup| {
+                setup.groups().partition = Partition::Prefix(2);
+            }),
+        ]
     }
 
     /// A placement for every preset: OHDB's own, and those of values and of the log.

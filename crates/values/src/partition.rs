@@ -6,7 +6,6 @@
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::codec::{Cursor, put_varint};
-use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{Error, Result};
 
 /// A group: a number that is never reused.
@@ -36,6 +35,7 @@ pub enum Partition {
     Range,
     /// By this number of bytes at the beginning of the user key, as in the paper of KT-Store: a
     /// group for each prefix. Shorter keys share the first group, the paper's `TT_IN`.
+    #[cfg(feature = "experiments")]
     Prefix(u8),
 }
 
@@ -67,7 +67,9 @@ impl Partition {
         match self {
             Self::Hash => Token::Hash(hash64(encoded_key, 0).to_be_bytes()),
             Self::Range => Token::Key(encoded_key),
+            #[cfg(feature = "experiments")]
             Self::Prefix(bytes) => {
+                use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
                 let len = KEYSPACE_PREFIX_LEN + usize::from(bytes);
                 Token::Key(encoded_key.get(..len).unwrap_or_default())
             }
@@ -110,6 +112,7 @@ impl Partition {
         let number = match self {
             Self::Hash => 0,
             Self::Range => 1,
+            #[cfg(feature = "experiments")]
             Self::Prefix(bytes) => 1 + u64::from(bytes),
         };
         put_varint(out, number);
@@ -121,12 +124,23 @@ impl Partition {
         Ok(match cursor.varint()? {
             0 => Self::Hash,
             1 => Self::Range,
-            number => {
-                let bytes = u8::try_from(number - 1);
-                let what = "an edit names a partition that is not valid";
-                Self::Prefix(bytes.map_err(|_| Error::corruption(what))?)
-            }
+            number @ 2..=9 => Self::by_prefix(number as u8 - 1)?,
+            _ => return Err(Error::corruption("an edit names a partition that is not valid")),
         })
+    }
+
+    #[cfg(feature = "experiments")]
+    fn by_prefix(bytes: u8) -> Result<Self> {
+        Ok(Self::Prefix(bytes))
+    }
+
+    #[cfg(not(feature = "experiments"))]
+    fn by_prefix(bytes: u8) -> Result<Self> {
+        use cleavedb_base::ErrorKind;
+
+        let what = "the store was made with experiments, groups by prefixes of keys: open it with \
+                    a build that has the feature `experiments`";
+        Err(Error::new(ErrorKind::LayoutMismatch, what).with("prefix", bytes))
     }
 }
 
@@ -135,12 +149,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_a_hash_a_key_or_a_prefix() {
+    fn a_token_is_a_hash_or_a_key() {
         let key = b"\0\0abc";
         assert_eq!(Partition::Hash.token(key)[..], hash64(key, 0).to_be_bytes());
         assert_eq!(Partition::Range.token(key)[..], *key);
-        assert_eq!(Partition::Prefix(2).token(key)[..], *b"\0\0ab");
-        assert!(Partition::Prefix(4).token(key).is_empty(), "it ends at an inner node");
+    }
+
+    #[cfg(feature = "experiments")]
+    #[test]
+    fn a_token_may_be_a_prefix() {
+        assert_eq!(Partition::Prefix(2).token(b"\0\0abc")[..], *b"\0\0ab");
+        assert!(Partition::Prefix(4).token(b"\0\0abc").is_empty(), "it ends at an inner node");
+        let range = (&b"\0\0c"[..], &b"\0\0e"[..]);
+        assert!(Partition::Prefix(4).meets((b"\0\0cabc", None), range), "ends are short keys");
     }
 
     #[test]
@@ -149,23 +170,43 @@ mod tests {
         let meets = |partition: Partition, bound: &[u8], end: &[u8]| {
             partition.meets((bound, Some(end).filter(|end| !end.is_empty())), range)
         };
-        for partition in [Partition::Range, Partition::Prefix(1)] {
+        let by_key: &[Partition] = &[
+            Partition::Range,
+            #[cfg(feature = "experiments")]
+            Partition::Prefix(1),
+        ];
+        for &partition in by_key {
             assert!(meets(partition, b"\0\0b", b"\0\0cc") && meets(partition, b"\0\0d", b""));
             assert!(!meets(partition, b"\0\0f", b"") && !meets(partition, b"\0\0a", b"\0\0c"));
             assert!(meets(partition, b"", b"\0\0a"), "it may have short keys");
         }
         assert!(meets(Partition::Hash, &[200; 8], b""));
-        assert!(Partition::Prefix(4).meets((b"\0\0cabc", None), range), "ends are short keys");
     }
 
     #[test]
     fn partitions_round_trip_and_impossible_ones_are_refused() {
-        for partition in [Partition::Hash, Partition::Range, Partition::Prefix(3)] {
+        for partition in [
+            Partition::Hash,
+            Partition::Range,
+            #[cfg(feature = "experiments")]
+            Partition::Prefix(3),
+        ] {
             let mut bytes = Vec::new();
             partition.encode(&mut bytes);
             let decoded = Partition::decode(&mut Cursor::new(&bytes, "test")).unwrap();
             assert_eq!(decoded, partition);
         }
         assert!(Partition::decode(&mut Cursor::new(&[0xff, 0x7f], "test")).is_err());
+    }
+
+    #[cfg(not(feature = "experiments"))]
+    #[test]
+    fn groups_of_experiments_are_refused_by_name() {
+        use cleavedb_base::ErrorKind;
+
+        let refused = Partition::decode(&mut Cursor::new(&[1 + 3], "test")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::LayoutMismatch);
+        assert!(refused.message().contains("groups by prefixes"), "{refused}");
+        assert!(refused.message().contains("the feature `experiments`"), "{refused}");
     }
 }

@@ -61,7 +61,10 @@ fn volumes(volumes: &[Volume]) -> String {
 /// The handling of cold values, in words.
 fn tagging(options: &Options) -> &'static str {
     let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
-    match (options.layout().groups.is_some_and(tags), options.tuning.groups.cold_log_counts) {
+    match (
+        options.layout().groups.is_some_and(tags),
+        options.tuning.groups.experiments.cold_log_counts,
+    ) {
         (false, _) => "off",
         (true, true) => "on",
         (true, false) => "on, cold log without a limit",
@@ -78,9 +81,9 @@ fn groups(options: &Options) -> Option<String> {
             "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
             size(groups.log_segment_bytes),
             groups.reserved_space * 100.0,
-            groups.victim,
+            groups.experiments.victim,
         )),
-        _ if groups.one_at_first => Some(format!("one at first, of {main}")),
+        _ if groups.experiments.one_at_first => Some(format!("one at first, of {main}")),
         Partition::Range | Partition::Prefix(_) => Some(format!("for {capacity}, of {main}")),
     }
 }

@@ -125,11 +125,8 @@ pub(crate) fn choose_groups(
     let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
         let mut candidates = candidates(engine, live, &jobs.damaged.groups);
         candidates.retain(|candidate| may_win(candidate.group));
-        engine.options.tuning.groups.victim.choose(
-            candidates,
-            engine.counters.collections.get(),
-            room,
-        )
+        let policy = engine.options.tuning.groups.experiments().victim;
+        policy.choose(candidates, engine.counters.collections.get(), room)
     } else {
         sizing.outgrown(&segments, groups, &sound).into_iter().filter(fits).collect()
     };
@@ -182,7 +179,8 @@ pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> b
 /// Bytes of values that count for the space goal. Bytes that no collection can free are left out:
 /// dead records in damaged places or in log files that replay still needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
-    let limited = live.groups.is_empty() || engine.options.tuning.groups.cold_log_counts;
+    let limited =
+        live.groups.is_empty() || engine.options.tuning.groups.experiments().cold_log_counts;
     let apart = if limited { 0 } else { live.value_files.segment_bytes() };
     let counted = live.value_bytes() - apart;
     if planted(Bug::GarbageOfNobodyCounts) {
@@ -270,7 +268,7 @@ pub(crate) fn coldest(
 ) -> Option<(FileNumber, CostBenefit)> {
     let may_win = may_win(engine, live, survivors);
     let sound = |number| !damaged.files.contains(&number) && may_win(number);
-    let counts = engine.options.tuning.groups.cold_log_counts;
+    let counts = engine.options.tuning.groups.experiments().cold_log_counts;
     counts.then(|| most_dead(&live.value_files, live.unexposed, live.owned(), sound)).flatten()
 }
 

@@ -2,6 +2,8 @@
 
 mod hot;
 pub(crate) mod merged;
+#[cfg(feature = "experiments")]
+mod seeks;
 
 use std::sync::Arc;
 
@@ -14,13 +16,11 @@ use cleavedb_base::{
     EncodedKey, EntryKind, ErrorKind, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::HotStore;
-use cleavedb_index::compaction::compacts_on_seeks;
-use cleavedb_index::{IndexHit, RangeTombstones, Version};
+use cleavedb_index::RangeTombstones;
 
 use crate::background::memtables;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
-use crate::engine::job_state::Jobs;
 use crate::reads::value_reader::FoundValue;
 use crate::store::dead::MANY;
 use crate::store::snapshot::ReadPoint;
@@ -100,11 +100,14 @@ pub(crate) fn find_in_tables(
     encoded_key: &[u8],
     hash: u64,
     (seq, now): (SeqNo, impl Fn() -> u64),
-    seeks: Option<&Jobs>,
+    engine: Option<&Engine>,
 ) -> Result<Answer> {
-    let found = match seeks {
-        None => state.version.get(encoded_key, hash, seq)?,
-        Some(jobs) => get_charging(&state.version, encoded_key, hash, seq, jobs)?,
+    let found = match engine {
+        #[cfg(feature = "experiments")]
+        Some(engine) if seeks::are_counted(engine) => {
+            seeks::get(engine, &state.version, encoded_key, hash, seq)?
+        }
+        _ => state.version.get(encoded_key, hash, seq)?,
     };
     match found {
         // Also a marker: a hot key that was written since the range tombstone has a newer one.
@@ -117,29 +120,6 @@ pub(crate) fn find_in_tables(
         }
         None => Ok(Answer::Absent),
     }
-}
-
-/// As [`Version::get`], with seeks charged: wakes the job queue when a table's seek budget is
-/// spent. A separate function, so that reads of other databases do not carry its code.
-#[inline(never)]
-fn get_charging(
-    version: &Version,
-    encoded_key: &[u8],
-    hash: u64,
-    seq: SeqNo,
-    jobs: &Jobs,
-) -> Result<Option<IndexHit>> {
-    let (found, spent) = version.get_charging(encoded_key, hash, seq)?;
-    if spent {
-        jobs.wake();
-    }
-    Ok(found)
-}
-
-/// The job queue to wake when a table's seek budget is spent; `None` unless level 0 counts seeks.
-#[inline]
-fn seeks(engine: &Engine) -> Option<&Jobs> {
-    compacts_on_seeks(engine.options.level0()).then_some(&engine.jobs)
 }
 
 /// The value of the version `seq` of a key with this hash, if the record cache has it.
@@ -347,7 +327,7 @@ fn find(
             Hot::Version(..) if snapshot.is_none() => return Ok((state, Answer::Hot)),
             Hot::Moving => Answer::Hot,
             Hot::Version(..) | Hot::None => {
-                find_in_tables(&state, encoded_key, hash, (visible, now), seeks(engine))?
+                find_in_tables(&state, encoded_key, hash, (visible, now), Some(engine))?
             }
         },
     };
@@ -385,7 +365,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
         let mut answer = match known {
             Some(answer) => answer,
-            None => find_in_tables(&state, encoded_key.as_bytes(), hash, at, seeks(engine))?,
+            None => find_in_tables(&state, encoded_key.as_bytes(), hash, at, Some(engine))?,
         };
         if let Answer::Record(pointer, seq, expiry) = &mut answer {
             match cached(engine, encoded_key.as_bytes(), hash, *seq) {

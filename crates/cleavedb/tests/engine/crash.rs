@@ -24,7 +24,7 @@ fn states() -> u64 {
 const OPS: usize = 40;
 
 /// Visits workloads until a `part` of the states was seen.
-fn visit(setup: &Setup, plan: Plan, part: u64) {
+pub(crate) fn visit(setup: &Setup, plan: Plan, part: u64) {
     let start = std::time::Instant::now();
     // Small shards exist for what is special in their workloads or setups, which differs more from
     // one workload to the next than from point to point.
@@ -159,19 +159,18 @@ fn partitions_under_every_preset_survive_every_crash() {
 }
 
 /// Level 0 may be kept in another way at each open (decision 0012): what one way wrote, and a crash
-/// left, the next one reads and goes on with, in every order of the three.
+/// left, the next one reads and goes on with, and the first one after it.
 #[test]
 fn level_0_kept_in_another_way_after_each_crash() {
-    let kinds = [Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb];
+    let kinds = [Level0::Whole, Level0::Partitions(3)];
     for base in [Setup::tiny(Preset::Ohdb, true), Setup::tiny(Preset::WiscKey, false)] {
-        for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
+        for order in [[0, 1], [1, 0]] {
             let kept = order.map(|kind| base.clone().with_small_level0(kinds[kind]));
-            // HyperLevelDB's 32 oldest tables are all that such a level 0 has.
             let parted =
                 |s: &&Setup| matches!(s.options.tuning.level0, Some(Level0::Partitions(_)));
             kept.iter().filter(parted).for_each(parts_leave);
-            let [setup, second, third] = kept;
-            let recover_with = vec![second, third, setup.clone()];
+            let [setup, second] = kept;
+            let recover_with = vec![second, setup.clone()];
             // Some points of many workloads: how level 0 stands differs from one to the next.
             let points = Some(40);
             let plan = Plan { recover_with, points, deeper_ops: 12, ..Plan::default() };

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb::layout::Partition;
-use cleavedb::tuning::VictimPolicy;
 use cleavedb::{
     Cursor, Db, Durability, ErrorKind, FileClass, Keyspace, Options, Preset, Snapshot, Volume,
     WriteBatch,
@@ -113,18 +111,9 @@ fn an_option_without_a_meaning_is_refused() {
     };
     for preset in [Preset::Lsm, Preset::WiscKey, Preset::Ohdb] {
         refused(preset, |o| o.tuning.groups.capacity_bytes = 1 << 30);
-        refused(preset, |o| o.tuning.groups.victim = VictimPolicy::CostBenefit);
     }
     refused(Preset::KtStore, |o| o.tuning.groups.log_segment_bytes = 1 << 16);
     refused(Preset::KtStore, |o| o.tuning.groups.reserved_space = 0.5);
-    refused(Preset::HashKv, |o| o.tuning.groups.cold_log_counts = false);
-    refused(Preset::HashKv, |o| o.tuning.groups.one_at_first = true);
-    refused(Preset::KtStore, |o| {
-        let mut layout = o.layout();
-        layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
-        o.layout = Some(layout);
-        o.tuning.groups.one_at_first = true;
-    });
     refused(Preset::Lsm, |o| o.min_separated = Some(100));
     refused(Preset::KtStore, |o| o.hot_bytes = 1 << 20);
     let dir = tempfile::tempdir().unwrap();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cleavedb::tuning::VictimPolicy;
 use cleavedb::{Background, Db, ErrorKind, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -12,7 +11,7 @@ use cleavedb_testkit::records::{key, value};
 type Change = fn(&mut Options, u64);
 
 /// Every numeric option.
-const NUMBERS: [(&str, Change); 25] = [
+const NUMBERS: [(&str, Change); 24] = [
     ("separation", |o, n| {
         if o.min_separated.is_some() {
             o.min_separated = Some(n as usize);
@@ -41,7 +40,6 @@ const NUMBERS: [(&str, Change); 25] = [
     ("main_segment_bytes", |o, n| o.tuning.groups.main_segment_bytes = n),
     ("log_segment_bytes", |o, n| o.tuning.groups.log_segment_bytes = n),
     ("key_block_record_bytes", |o, n| o.tuning.groups.key_block_record_bytes = n),
-    ("victim", |o, n| o.tuning.groups.victim = VictimPolicy::GreedyRandom(n as usize)),
 ];
 
 /// Writes and deletes, so that every job runs; what comes out must be right.

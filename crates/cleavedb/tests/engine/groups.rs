@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use cleavedb::layout::Partition;
-use cleavedb::tuning::VictimPolicy;
 use cleavedb::{Background, Db, Metrics, Options, Preset};
 use cleavedb_storage::{Disk, FileKind, Name};
 use cleavedb_storage_sim::Sim;
@@ -47,25 +45,18 @@ fn group_bytes(metrics: &Metrics) -> u64 {
 }
 
 #[test]
-fn updates_are_collected_under_every_policy() {
-    let policies = [
-        VictimPolicy::Greedy,
-        VictimPolicy::CostBenefit,
-        VictimPolicy::GreedyRandom(2),
-        VictimPolicy::Random,
-    ];
-    for (preset, victim) in PRESETS.into_iter().flat_map(|p| policies.map(|victim| (p, victim))) {
-        let mut options = options(preset);
-        options.tuning.groups.victim = victim;
+fn updates_are_collected() {
+    for preset in PRESETS {
+        let options = options(preset);
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
         write(&db, 0..12);
         check(&db, 11);
         let metrics = db.metrics();
-        assert!(metrics.collections > 0 && metrics.bytes_punched > 0, "{victim:?}");
+        assert!(metrics.collections > 0 && metrics.bytes_punched > 0, "{preset}");
         assert!(metrics.steps.iter().all(|(_, time)| !time.is_zero()), "{:?}", metrics.steps);
         let live = u64::from(KEYS) * 900;
-        assert!(group_bytes(&metrics) < 2 * live, "{victim:?}: {}", group_bytes(&metrics));
+        assert!(group_bytes(&metrics) < 2 * live, "{preset}: {}", group_bytes(&metrics));
         db.close().unwrap();
         check(&Db::open_in(Arc::new(sim), options, 7).unwrap(), 11);
     }
@@ -178,34 +169,6 @@ fn ranges_fit_keys_of_every_shape() {
         assert!(items.map(|item| (item.key.to_vec(), item.value.to_vec())).eq(expected));
         assert!(db.verify().unwrap().problems.is_empty());
     }
-}
-
-/// With fixed levels a prefix has its group from its first key on, and keeps it.
-#[test]
-fn fixed_levels_make_a_group_for_each_prefix() {
-    let sim = Sim::new();
-    let mut options = options(Preset::KtStore);
-    let mut layout = options.layout();
-    layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
-    options.layout = Some(layout);
-    let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
-    let db = open(&options);
-    for prefix in ["a", "ab", "ac", "b", "ba"] {
-        db.put(prefix.as_bytes(), value(1, 1)).unwrap();
-        (0..20).for_each(|i| db.put([prefix.as_bytes(), &key(i)].concat(), value(i, 1)).unwrap());
-    }
-    db.flush().unwrap();
-    // Of "a" and "b" themselves the first group takes care; "ak" and "bk" are prefixes, too.
-    assert_eq!(db.metrics().groups, 1 + 5);
-    db.collect().unwrap();
-    db.close().unwrap();
-    let db = open(&options);
-    db.put(b"c", value(1, 1)).unwrap();
-    db.put(b"cc", value(1, 1)).unwrap();
-    db.collect().unwrap();
-    assert_eq!(db.metrics().groups, 1 + 6, "also after a second open");
-    assert!(db.verify().unwrap().problems.is_empty());
-    assert_eq!(db.range(..).with_limit_hint(50).count(), 107);
 }
 
 /// Reads of value files for a range of 100 items, of keys that were written in no order.

@@ -23,6 +23,8 @@ mod directory;
 mod dump;
 mod events;
 mod exhaustive;
+#[cfg(feature = "experiments")]
+mod experiments;
 mod expiry;
 mod extremes;
 mod fault;

@@ -1,13 +1,9 @@
 //! The shortest way through everything: write, read, flush, compact, collect, reopen, check.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use cleavedb::tuning::Level0;
 use cleavedb::{Background, Db, Durability, Options, Preset, Tuning};
 use cleavedb_testkit::budget::in_turn;
 
-fn small(preset: Preset, background: Background) -> Options {
+pub(crate) fn small(preset: Preset, background: Background) -> Options {
     Options {
         durability: Durability::Os,
         background,
@@ -27,7 +23,7 @@ fn small(preset: Preset, background: Background) -> Options {
     }
 }
 
-fn key(i: u32) -> Vec<u8> {
+pub(crate) fn key(i: u32) -> Vec<u8> {
     format!("key{:06}", i.wrapping_mul(2_654_435_761) % 3000).into_bytes()
 }
 
@@ -85,47 +81,6 @@ fn everything_once() {
                 }
             }
         }
-    }
-}
-
-/// A tree whose youngest table reaches across all keys and holds two of them, read a thousand times
-/// in between; whether a compaction came of it.
-fn compacts_on_reads(level0: Level0, background: Background) -> bool {
-    let dir = tempfile::tempdir().unwrap();
-    let mut options = small(Preset::Lsm, background);
-    options.tuning.level0 = Some(level0);
-    let db = Db::open(dir.path().join("db"), options).unwrap();
-    for i in 0..100 {
-        db.put(key(i), b"below").unwrap();
-    }
-    db.compact().unwrap();
-    db.put(b"a", b"above").unwrap();
-    db.put(b"z", b"above").unwrap();
-    db.flush().unwrap();
-    let before = db.metrics().compactions;
-    for i in 0..1000 {
-        assert_eq!(db.get(key(i % 100)).unwrap().as_deref(), Some(&b"below"[..]));
-    }
-    let patience = if level0 == Level0::HyperLevelDb { 60_000 } else { 300 };
-    let start = Instant::now();
-    while db.metrics().compactions == before && start.elapsed() < Duration::from_millis(patience) {
-        match background {
-            Background::Manual if db.step().unwrap() => {}
-            Background::Manual => break,
-            Background::Threads(_) => sleep(Duration::from_millis(1)),
-        }
-    }
-    let compacted = db.metrics().compactions > before;
-    db.close().unwrap();
-    compacted
-}
-
-#[test]
-fn reads_have_a_table_compacted_under_the_baseline_of_ohdb_and_nowhere_else() {
-    for background in [Background::Manual, Background::Threads(1)] {
-        assert!(compacts_on_reads(Level0::HyperLevelDb, background));
-        assert!(!compacts_on_reads(Level0::Whole, background));
-        assert!(!compacts_on_reads(Level0::Partitions(4), background));
     }
 }
 

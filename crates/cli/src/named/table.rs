@@ -4,9 +4,10 @@ use cleavedb::layout::{LogRole, SurvivorRoute};
 use cleavedb::{Background, Compression, Durability, Options};
 use cleavedb_units as units;
 
+#[cfg(feature = "experiments")]
+use super::values::victim_policy;
 use super::values::{
     grouped, groups, layout, number, one_of, partition, size, truth, value_compression,
-    victim_policy,
 };
 use crate::{expiry, level0, space_limit};
 
@@ -14,7 +15,7 @@ pub(super) type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, its default, what it is, and how it is set. The layout comes
 /// first, since others depend on it.
-pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
+pub(super) const OPTIONS: &[(&str, &str, &str, &str, Set)] = &[
     (
         "layout.log",
         "write-ahead or value-store",
@@ -30,7 +31,7 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
     ),
     (
         "layout.groups",
-        "none, hash, range or prefix:BYTES",
+        "none, hash or range",
         "of the preset",
         "By what values that leave the log are grouped",
         |o, v| {
@@ -252,12 +253,13 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "Bytes of values that the groups are made for",
         |o, v| put(&mut o.tuning.groups.capacity_bytes, units::parse(v)),
     ),
+    #[cfg(feature = "experiments")]
     (
-        "groups.one_at_first",
+        "groups.experiments.one_at_first",
         "true or false",
         "false",
         "Whether groups by ranges begin as one, as in HoaKV",
-        |o, v| put(&mut o.tuning.groups.one_at_first, truth(v)),
+        |o, v| put(&mut o.tuning.groups.experiments.one_at_first, truth(v)),
     ),
     ("groups.main_segment_bytes", BYTES, "64MiB", "Length of a main segment of a group", |o, v| {
         put(&mut o.tuning.groups.main_segment_bytes, units::parse(v))
@@ -276,14 +278,15 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "Space for log segments, as a part of all main segments",
         |o, v| put(&mut o.tuning.groups.reserved_space, number(v)),
     ),
+    #[cfg(feature = "experiments")]
     (
-        "groups.victim",
+        "groups.experiments.victim",
         "greedy, cost-benefit, greedy-random[:D], random",
         "greedy",
         "Which group is collected first",
         |o, v| {
             let why = || "there are greedy, cost-benefit, greedy-random[:D] and random".to_owned();
-            put(&mut o.tuning.groups.victim, victim_policy(v).ok_or_else(why))
+            put(&mut o.tuning.groups.experiments.victim, victim_policy(v).ok_or_else(why))
         },
     ),
     (
@@ -293,12 +296,13 @@ pub(super) const OPTIONS: [(&str, &str, &str, &str, Set); 48] = [
         "Mean length of records from which on their keys are listed",
         |o, v| put(&mut o.tuning.groups.key_block_record_bytes, units::parse(v)),
     ),
+    #[cfg(feature = "experiments")]
     (
-        "groups.cold_log_counts",
+        "groups.experiments.cold_log_counts",
         "true or false",
         "true",
         "Whether the cold log counts in the space goal",
-        |o, v| put(&mut o.tuning.groups.cold_log_counts, truth(v)),
+        |o, v| put(&mut o.tuning.groups.experiments.cold_log_counts, truth(v)),
     ),
     ("hot_bytes", BYTES, "256MiB", "Most bytes of hot segments", |o, v| {
         put(&mut o.hot_bytes, units::parse(v))

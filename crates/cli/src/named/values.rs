@@ -3,12 +3,14 @@
 use std::str::FromStr;
 
 use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
+#[cfg(feature = "experiments")]
 use cleavedb::tuning::VictimPolicy;
 use cleavedb::{Options, ValueCompression};
 use cleavedb_units as units;
 
 /// The policy of that name. The paper of HashKV does not say among how many groups its
 /// greedy-random draws: `greedy-random:D` sets it, otherwise it is 4.
+#[cfg(feature = "experiments")]
 pub fn victim_policy(name: &str) -> Option<VictimPolicy> {
     Some(match name.split_once(':').unwrap_or((name, "")) {
         ("greedy", "") => VictimPolicy::Greedy,
@@ -60,6 +62,7 @@ pub(super) fn groups(options: &mut Options) -> Result<&mut GroupLayout, String> 
 
 pub(super) fn partition(text: &str) -> Result<Option<Partition>, String> {
     match text.split_once(':') {
+        #[cfg(feature = "experiments")]
         Some(("prefix", bytes)) => Ok(Some(Partition::Prefix(number(bytes)?))),
         _ => one_of(
             text,

@@ -24,6 +24,7 @@ mod whole;
 
 mod partitioned;
 
+#[cfg(feature = "experiments")]
 mod hyper_leveldb;
 
 use std::collections::HashSet;
@@ -51,11 +52,13 @@ pub(super) fn policy(level0: Level0) -> &'static dyn Policy {
     match level0 {
         Level0::Whole => &whole::Whole,
         Level0::Partitions(_) => &partitioned::Partitioned,
+        #[cfg(feature = "experiments")]
         Level0::HyperLevelDb => &hyper_leveldb::HyperLevelDb,
     }
 }
 
 /// Whether reads count the seeks that a table costs them, to have it compacted.
+#[cfg(feature = "experiments")]
 pub fn compacts_on_seeks(level0: Level0) -> bool {
     policy(level0).compacts_on_seeks()
 }
@@ -115,6 +118,7 @@ pub(super) trait Policy: Sync {
     }
 
     /// See [`compacts_on_seeks`].
+    #[cfg(feature = "experiments")]
     fn compacts_on_seeks(&self) -> bool {
         false
     }

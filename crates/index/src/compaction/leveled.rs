@@ -3,7 +3,7 @@
 //! `level0` picks the tables that leave level 0 and the merges within it. Each deeper level has a
 //! size limit, ten times that of the level above; a level over its limit compacts its cheapest
 //! tables: neighbours with the fewest overlapping bytes below, per byte of their own. When no level
-//! is over its limit, tables that cost reads too many seeks are compacted (`seeks`), tables with
+//! is over its limit, tables with
 //! many tombstones are compacted towards the entries that they hide, or rewritten (`tombstones`),
 //! as are tables of which an eager range tombstone deletes a part (`hidden_tables`), and small
 //! neighbours are merged (`packing`). Before all of this, tables leave that range tombstones hide
@@ -19,6 +19,7 @@ use super::hidden_tables;
 use super::level0;
 use super::packing;
 use super::picker::Picker;
+#[cfg(feature = "experiments")]
 use super::seeks;
 use super::tombstones;
 
@@ -63,9 +64,10 @@ pub fn pick(
         _ => level_down(picker, level),
     });
     let merged = || if merges_first { None } else { level0::merge_level0(picker) };
+    #[cfg(feature = "experiments")]
+    let merged = || merged().or_else(|| seeks::seeks_down(picker));
     let idle = || {
-        seeks::seeks_down(picker)
-            .or_else(|| tombstones::tombstones(picker))
+        tombstones::tombstones(picker)
             .or_else(|| hidden_tables::rewritten(picker))
             .or_else(|| packing::pack(picker))
     };

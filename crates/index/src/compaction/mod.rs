@@ -16,6 +16,7 @@ pub mod futile;
 mod level0;
 mod tombstones;
 mod hidden_tables;
+#[cfg(feature = "experiments")]
 mod seeks;
 mod packing;
 pub mod leveled;
@@ -24,7 +25,9 @@ pub mod pieces;
 pub mod placement;
 pub mod job;
 
-pub use level0::{KeySample, TableEnds, compacts_on_seeks, table_ends};
+#[cfg(feature = "experiments")]
+pub use level0::compacts_on_seeks;
+pub use level0::{KeySample, TableEnds, table_ends};
 pub use types::{Compaction, CompactionInput, CompactionOptions, Constraints, Level0, WriteRange};
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn may_pack(picker: &Picker<'_>, level: u8, tables: &[Arc<TableHandle>]) -> bool
 #[cfg(test)]
 mod tests {
     use crate::compaction::leveled::pick;
-    use crate::compaction::{CompactionOptions, Constraints, Level0};
+    use crate::compaction::{CompactionOptions, Constraints};
     use crate::edit::{AddedTable, VersionEdit};
     use crate::testing::{Item, World};
     use crate::version::Version;
@@ -99,7 +99,18 @@ mod tests {
         let of = |table_bytes| CompactionOptions { table_bytes, ..CompactionOptions::default() };
         assert!(pick(&version, &of(8 * len), &none).is_none());
         assert!(pick(&version, &of(8 * len + 8), &none).is_some());
-        let as_before = CompactionOptions { level0: Level0::HyperLevelDb, ..of(8 * len + 8) };
-        assert!(pick(&version, &as_before, &none).is_none());
+    }
+
+    #[cfg(feature = "experiments")]
+    #[test]
+    fn hyperleveldb_packs_nothing() {
+        use crate::compaction::Level0;
+
+        let (world, none) = (World::new(), Constraints::default());
+        let version = tables(&world, 2, 9);
+        let table_bytes = 8 * version.level(2).tables()[0].meta().size + 8;
+        let level0 = Level0::HyperLevelDb;
+        let options = CompactionOptions { table_bytes, level0, ..CompactionOptions::default() };
+        assert!(pick(&version, &options, &none).is_none());
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn seeks_down(picker: &Picker<'_>) -> Option<Compaction> {
         return None;
     }
     let tables = picker.version.tables().filter(|(level, _)| *level < LEVEL_MAX);
-    let mut spent = tables.filter(|(_, table)| table.seeks_are_spent());
+    let mut spent = tables.filter(|(_, table)| table.seeks().are_spent());
     spent.find_map(|(level, table)| match level {
         0 => level0::level0_table_down(picker, table),
         _ => picker.tables_down(level, slice::from_ref(table)),

@@ -14,9 +14,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 use super::job::{CompactionJob, SubcompactionMode};
 use super::leveled::{pick, pick_full};
 use super::pieces::{pick_cut, pick_piece};
-use super::{
-    Compaction, CompactionOptions, Constraints, KeySample, Level0, compacts_on_seeks, table_ends,
-};
+use super::{Compaction, CompactionOptions, Constraints, KeySample, Level0, table_ends};
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
@@ -222,12 +220,13 @@ impl History {
     }
 
     /// Charges a table until its seeks are used up, where that causes its compaction.
+    #[cfg(feature = "experiments")]
     fn spend_seeks(&self, seed: u64) {
         let count = self.version.tables().count().max(1);
         let table = self.version.tables().nth(seed as usize % count);
-        if let Some((_, table)) = table.filter(|_| compacts_on_seeks(self.options.level0)) {
-            (0..100).for_each(|_| _ = table.charge_seek());
-            assert!(table.seeks_are_spent());
+        if let Some((_, table)) = table.filter(|_| super::compacts_on_seeks(self.options.level0)) {
+            (0..100).for_each(|_| _ = table.seeks().charge());
+            assert!(table.seeks().are_spent());
         }
     }
 
@@ -301,6 +300,7 @@ impl History {
                 let _ = self.begin_compaction(self.pick_piece(seed % 2000));
             }
             5 | 6 => {
+                #[cfg(feature = "experiments")]
                 self.spend_seeks(seed);
                 let _ = self.begin_compaction(self.pick());
             }
@@ -368,8 +368,13 @@ impl History {
     }
 }
 
-const LEVEL0: [Level0; 4] =
-    [Level0::Whole, Level0::Partitions(3), Level0::Partitions(8), Level0::HyperLevelDb];
+const LEVEL0: &[Level0] = &[
+    Level0::Whole,
+    Level0::Partitions(3),
+    Level0::Partitions(8),
+    #[cfg(feature = "experiments")]
+    Level0::HyperLevelDb,
+];
 
 fn run_history(level0: Level0, steps: impl IntoIterator<Item = (u8, u16)>) -> History {
     let mut history = History::new(level0);

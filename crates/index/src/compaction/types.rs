@@ -28,6 +28,7 @@ pub enum Level0 {
     /// of a deeper level the neighbours that overlap the fewest bytes per byte of their own; levels
     /// grow by 4 and then by 8; tables that cost reads many seeks are compacted too. Only for
     /// comparison (OHDB, sections II and IV).
+    #[cfg(feature = "experiments")]
     HyperLevelDb,
 }
 
@@ -36,16 +37,16 @@ impl Level0 {
     pub fn partitions(self) -> usize {
         match self {
             Self::Partitions(count) => count.max(1),
-            Self::Whole | Self::HyperLevelDb => 1,
+            _ => 1,
         }
     }
 
     /// How many times larger level `level` is than the one above it, if it is not for the options
-    /// to say.
+    /// to say. In HyperLevelDB the levels from 1 on have 128 and 512 MiB, 4 and 32 GiB.
     fn ratio_of(self, level: u8) -> Option<u64> {
         match (self, level) {
-            (Self::HyperLevelDb, 2) => Some(4),
-            (Self::HyperLevelDb, _) => Some(8),
+            #[cfg(feature = "experiments")]
+            (Self::HyperLevelDb, level) => Some(if level == 2 { 4 } else { 8 }),
             _ => None,
         }
     }
@@ -64,8 +65,7 @@ pub struct CompactionOptions {
     pub l0_merge_runs: usize,
     /// Size of level 1, in bytes. Default 256 MiB.
     pub l1_bytes: u64,
-    /// How many times larger each level is than the one above it, but for
-    /// [`Level0::HyperLevelDb`], which has ratios of its own. Default 10, at least 1.
+    /// How many times larger each level is than the one above it. Default 10, at least 1.
     pub level_ratio: u64,
     /// Size of a table, in bytes; limits of compactions are multiples of it. Default 32 MiB.
     pub table_bytes: u64,
@@ -94,9 +94,7 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// Size limit of level `level` (1 or deeper), in bytes. As in HyperLevelDB level 2 is 4 times,
-    /// and each deeper one 8 times, as large as the one above it (there 128 and 512 MiB, 4 and 32
-    /// GiB).
+    /// Size limit of level `level` (1 or deeper), in bytes.
     pub fn level_bytes(&self, level: u8) -> u64 {
         let ratio = |below| self.level0.ratio_of(below).unwrap_or(self.level_ratio);
         (2..=level).fold(self.l1_bytes, |bytes, below| bytes.saturating_mul(ratio(below)))

@@ -47,7 +47,12 @@ mod tests {
 
     #[test]
     fn it_finds_what_the_table_finds() {
-        for partition in [Partition::Range, Partition::Hash, Partition::Prefix(1)] {
+        for partition in [
+            Partition::Range,
+            Partition::Hash,
+            #[cfg(feature = "experiments")]
+            Partition::Prefix(1),
+        ] {
             let mut table = GroupTable::of_partition(partition);
             assert_eq!(GroupCursor::new(&table).ordinal(b"\0\0a"), None);
             let bounds = ["", "\0\0b", "\0\0c", "\u{40}", "\u{60}"];

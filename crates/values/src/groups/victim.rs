@@ -89,16 +89,20 @@ pub fn group_bytes(table: &GroupTable, group: GroupId) -> u64 {
 }
 
 /// How victims are chosen among the groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
     /// The group with the most writes since its last collection (the paper's default).
+    #[default]
     Greedy,
     /// The group with the greatest age times garbage, per byte that is read and written.
+    #[cfg(feature = "experiments")]
     CostBenefit,
     /// One of the given number of groups with the most writes, at random; 1 is
     /// [`VictimPolicy::Greedy`].
+    #[cfg(feature = "experiments")]
     GreedyRandom(usize),
     /// Any group that was written.
+    #[cfg(feature = "experiments")]
     Random,
 }
 
@@ -144,6 +148,7 @@ impl Candidate {
         CostBenefit { reclaimed: self.reclaimable, rewritten: self.bytes - self.reclaimable }
     }
 
+    #[cfg(feature = "experiments")]
     fn cost_benefit(&self) -> u64 {
         let alive = (self.bytes - self.reclaimable) as f64 / self.bytes.max(1) as f64;
         (self.age as f64 * (1.0 - alive) / (1.0 + alive) * 1024.0) as u64
@@ -158,6 +163,7 @@ impl VictimPolicy {
     pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64, mut room: u64) -> Vec<GroupId> {
         candidates.retain(Candidate::is_worth_it);
         let score = |candidate: &Candidate| match self {
+            #[cfg(feature = "experiments")]
             Self::CostBenefit => candidate.cost_benefit(),
             _ => candidate.reclaimable,
         };
@@ -167,9 +173,11 @@ impl VictimPolicy {
         let mut chosen: Vec<Candidate> = Vec::new();
         loop {
             let among = match self {
-                Self::Greedy | Self::CostBenefit => 1,
+                #[cfg(feature = "experiments")]
                 Self::GreedyRandom(count) => count.clamp(1, candidates.len().max(1)),
+                #[cfg(feature = "experiments")]
                 Self::Random => candidates.len().max(1),
+                _ => 1,
             };
             let draw = hash64(&seed.to_le_bytes(), chosen.len() as u64);
             let next = candidates.remove(draw as usize % among);
@@ -206,10 +214,12 @@ mod tests {
         ]
     }
 
+    #[cfg(feature = "experiments")]
     fn chosen(policy: VictimPolicy) -> std::collections::BTreeSet<GroupId> {
         (0..100).flat_map(|seed| policy.choose(candidates(), seed, 1000)).collect()
     }
 
+    #[cfg(feature = "experiments")]
     #[test]
     fn each_policy_chooses_what_it_says_and_never_what_was_not_written() {
         let groups = [0, 1, 2, 3].map(GroupId);
@@ -219,7 +229,6 @@ mod tests {
         assert_eq!(chosen(VictimPolicy::GreedyRandom(2)), [groups[0], groups[1]].into());
         assert_eq!(chosen(VictimPolicy::GreedyRandom(9)).len(), 3);
         assert_eq!(chosen(VictimPolicy::Random).len(), 3);
-        assert_eq!(VictimPolicy::Greedy.choose(vec![candidates()[3]], 0, 1000), []);
     }
 
     #[test]
@@ -227,6 +236,7 @@ mod tests {
         let groups = [0, 1, 2, 3].map(GroupId);
         let chosen = |room| VictimPolicy::Greedy.choose(candidates(), 0, room);
         assert_eq!((chosen(0), chosen(2999)), (vec![groups[1]], vec![groups[1]]));
+        assert_eq!(VictimPolicy::Greedy.choose(vec![candidates()[3]], 0, 1000), []);
         let of = |group, reclaimable| Candidate { group, bytes: 1000, reclaimable, age: 10 };
         let alike = vec![of(groups[0], 300), of(groups[1], 290), of(groups[2], 280)];
         let chosen = |room| VictimPolicy::Greedy.choose(alike.clone(), 0, room);

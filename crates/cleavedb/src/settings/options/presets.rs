@@ -177,7 +177,10 @@ mod tests {
         }
         let tagged = GroupLayout { survivors: SurvivorRoute::Tagged, ..HASHKV.groups.unwrap() };
         assert_eq!(Preset::of_layout(&ValueLayout::grouped(tagged)), Preset::HashKv);
-        let prefix = GroupLayout { partition: Partition::Prefix(2), ..KTSTORE.groups.unwrap() };
-        assert_eq!(Preset::of_layout(&ValueLayout::grouped(prefix)), Preset::KtStore);
+        #[cfg(feature = "experiments")]
+        {
+            let prefix = GroupLayout { partition: Partition::Prefix(2), ..KTSTORE.groups.unwrap() };
+            assert_eq!(Preset::of_layout(&ValueLayout::grouped(prefix)), Preset::KtStore);
+        }
     }
 }

@@ -171,11 +171,12 @@ fn rules_of_groups(
             is(GroupLayout::shares_segments)
                 || (groups.log_segment_bytes, groups.reserved_space)
                     == (default.log_segment_bytes, default.reserved_space),
-            "log_segment_bytes and reserved_space are for groups by hash whose records tell \
-             what is alive: they share log segments; leave them out",
+            "log_segment_bytes and reserved_space are for groups by hash, which share log \
+             segments; leave them out",
         ),
         (
-            is(|layout| layout.survivors == SurvivorRoute::Tagged) || groups.cold_log_counts,
+            is(|layout| layout.survivors == SurvivorRoute::Tagged)
+                || groups.experiments().cold_log_counts,
             "cold_log_counts is for layouts with tagging, which have a log of cold values; \
              leave it out",
         ),
@@ -186,7 +187,7 @@ fn rules_of_groups(
             "hot_segment_bytes and heat_limit are for layouts with a hot store; leave them out",
         ),
         (
-            is(|layout| layout.partition == Partition::Range) || !groups.one_at_first,
+            is(|layout| layout.partition == Partition::Range) || !groups.experiments().one_at_first,
             "one_at_first is for groups by ranges of keys, which split; leave it out",
         ),
         (

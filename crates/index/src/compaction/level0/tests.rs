@@ -144,12 +144,14 @@ fn what_meets_nothing_moves_once_level_0_is_full() {
 
 /// The number of tables of level 0 that leave, and the first keys of those of level 1 that go with
 /// them.
+#[cfg(feature = "experiments")]
 fn leaving(compaction: &Compaction) -> (usize, Vec<String>) {
     let all = inputs(compaction);
     let lower = all.iter().filter(|(level, _)| *level == 1).map(|(_, name)| name.clone());
     (all.iter().filter(|(level, _)| *level == 0).count(), lower.collect())
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn hyperleveldb_takes_up_to_32_of_the_oldest_tables_and_all_below_in_their_range() {
     let world = World::new();
@@ -170,6 +172,7 @@ fn hyperleveldb_takes_up_to_32_of_the_oldest_tables_and_all_below_in_their_range
     assert_eq!(leaving(&pick(&few, &full, &none).unwrap()).0, 3);
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn hyperleveldb_takes_fewer_tables_where_the_range_of_all_is_not_free() {
     let world = World::new();
@@ -181,6 +184,7 @@ fn hyperleveldb_takes_fewer_tables_where_the_range_of_all_is_not_free() {
     assert_eq!(inputs(&pick(&version, &options, &busy).unwrap()), named(&[(0, "c"), (0, "a")]));
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn in_hyperleveldb_level_0_waits_for_a_level_1_that_is_too_large() {
     let world = World::new();

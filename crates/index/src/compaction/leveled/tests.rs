@@ -3,7 +3,9 @@
 use cleavedb_base::FileNumber;
 
 use super::{pick, pick_full};
-use crate::compaction::{Compaction, CompactionOptions, Constraints, Level0};
+#[cfg(feature = "experiments")]
+use crate::compaction::Level0;
+use crate::compaction::{Compaction, CompactionOptions, Constraints};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::table_format::TableMeta;
 use crate::testing::{World, position};
@@ -209,6 +211,7 @@ fn neighbours_go_together_as_far_as_the_level_is_too_large() {
     assert_eq!(alone.tables().count(), 2, "more than 100 MiB do not go together");
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn in_hyperleveldb_neighbours_go_together_as_far_as_that_is_cheaper() {
     let mut picture = Picture::new();
@@ -226,6 +229,7 @@ fn in_hyperleveldb_neighbours_go_together_as_far_as_that_is_cheaper() {
     assert_eq!(count(Level0::HyperLevelDb, 25 * MIB), 4, "400 MiB would be all of 16 tables");
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn levels_of_hyperleveldb_grow_by_four_and_then_by_eight() {
     let level0 = Level0::HyperLevelDb;

@@ -60,7 +60,7 @@ fn only_a_read_that_looks_on_charges_and_only_the_first_table() {
     }
     // Both tables span it; filters, which would rule it out, are not consulted.
     spend(&version, "c");
-    let spent: Vec<_> = version.tables().map(|(_, table)| table.seeks_are_spent()).collect();
+    let spent: Vec<_> = version.tables().map(|(_, table)| table.seeks().are_spent()).collect();
     assert_eq!(spent, [true, false, false]);
 }
 

@@ -6,6 +6,7 @@
 
 mod hash;
 mod range;
+#[cfg(feature = "experiments")]
 mod prefix;
 
 use cleavedb_base::Result;
@@ -174,6 +175,7 @@ impl Partition {
         match self {
             Self::Hash => &hash::ByHash,
             Self::Range => &range::ByRange,
+            #[cfg(feature = "experiments")]
             Self::Prefix(_) => &prefix::ByPrefix,
         }
     }

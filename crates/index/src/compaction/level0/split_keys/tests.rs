@@ -108,7 +108,12 @@ fn nothing_is_cut_where_nothing_is_below_or_level_0_is_whole() {
     let tree = Tree::above("", "z");
     let mut sample = KeySample::default();
     list.iter().for_each(|key| sample.add(key.as_bytes(), 100));
-    for level0 in [Level0::Whole, Level0::HyperLevelDb] {
+    let whole: &[Level0] = &[
+        Level0::Whole,
+        #[cfg(feature = "experiments")]
+        Level0::HyperLevelDb,
+    ];
+    for &level0 in whole {
         let options = CompactionOptions { level0, ..options(10) };
         let mut unasked = || -> KeySample { panic!("the keys do not matter") };
         assert!(table_ends(&tree.version, &options, &mut unasked).keys.is_empty());

@@ -1,8 +1,8 @@
 //! Mistakes that a test build can make on purpose: they prove that a test can fail.
 //!
 //! Each hazard of the design is one [`Bug`]. The code asks [`planted`] at the place where it could
-//! go wrong. That is a constant `false`, and costs nothing, unless the feature `planted-bugs` is
-//! on. A test then plants one bug for its own thread and must see a failure.
+//! go wrong. That is a constant `false`, and costs nothing, unless the feature
+//! `test-planted-bugs` is on. A test then plants one bug for its own thread and must see a failure.
 
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -359,31 +359,31 @@ pub enum Bug {
 }
 
 /// Whether `bug` is planted: always false in a build for users.
-#[cfg(not(feature = "planted-bugs"))]
+#[cfg(not(feature = "test-planted-bugs"))]
 #[inline(always)]
 pub const fn planted(_bug: Bug) -> bool {
     false
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
 /// Plants `bug`, or none, for this thread.
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
 /// Whether `bug` is planted for this thread.
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 /// Fails unless `check` passes without the bug and panics with `bug` planted in this thread.
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 pub fn must_notice(bug: Bug, check: impl Fn()) {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     check();

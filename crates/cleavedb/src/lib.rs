@@ -53,9 +53,9 @@ mod api;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "test-shuttle"))]
 mod shuttle_tests;
 
 /// How values are kept, as data ([`Options::layout`]).

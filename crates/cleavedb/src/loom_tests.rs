@@ -130,7 +130,7 @@ fn a_job_knows_the_snapshots_behind_its_read_point() {
     explore(a_snapshot_beside_a_job);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

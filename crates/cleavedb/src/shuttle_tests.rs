@@ -36,7 +36,7 @@ fn nobody_sleeps_for_ever() {
     check_random(writers_wait_for_each_other, SCHEDULES);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_a_sleeper_that_is_missed() {
     use cleavedb_base::planted::{Bug, must_notice};

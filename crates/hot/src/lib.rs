@@ -26,7 +26,7 @@ pub use slot::Slot;
 pub use stats::HotStats;
 pub use store::HotStore;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 #[cfg(test)]
 mod testing;

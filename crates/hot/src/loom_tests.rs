@@ -174,7 +174,7 @@ fn no_insert_and_no_halving_is_lost() {
     explore(a_halving_beside_an_access_and_growth);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

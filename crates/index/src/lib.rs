@@ -42,7 +42,7 @@ pub use table_handle::TableStore;
 pub use version::Version;
 pub use visible::VisibleIter;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 #[cfg(test)]
 mod testing;

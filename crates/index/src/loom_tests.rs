@@ -82,7 +82,7 @@ fn a_table_that_no_edit_dropped_stays() {
     model(a_table_that_stays);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_a_table_that_goes_under_its_readers() {
     use cleavedb_base::planted::{Bug, must_notice};

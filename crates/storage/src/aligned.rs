@@ -40,7 +40,9 @@ impl AlignedBuf {
         }
         let memory = match capacity {
             // Under a checker no memory may outlive a schedule.
-            LONG_MIN.. if !cfg!(feature = "checked") => HUGE_PAGES.take(capacity.max(HUGE_MIN)),
+            LONG_MIN.. if !cfg!(feature = "test-checked") => {
+                HUGE_PAGES.take(capacity.max(HUGE_MIN))
+            }
             _ => PageBuf::zeroed(capacity + BLOCK - 1),
         };
         let address = memory.start().addr();

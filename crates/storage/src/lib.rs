@@ -37,7 +37,7 @@ mod overlay;
 mod read_only;
 mod beside;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 
 pub use api::{Access, File, FileLayer, Lock, LockMode, Mode, RemoveMode, Storage, StorageLayer};

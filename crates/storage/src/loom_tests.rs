@@ -55,7 +55,7 @@ fn a_file_goes_with_its_last_reader() {
     check();
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_a_file_that_goes_under_its_readers() {
     use cleavedb_base::planted::{Bug, must_notice};

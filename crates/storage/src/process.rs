@@ -9,19 +9,19 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
 /// The id of this process.
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 #[inline]
 pub fn id() -> u32 {
     page::id()
 }
 
 /// The id of this process: there is no fork under a checker.
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 pub fn id() -> u32 {
     std::process::id()
 }
 
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 mod page {
     use std::ptr;
     use std::sync::LazyLock;

@@ -1,8 +1,8 @@
 //! A sync of the log beside a commit that drains it, under drawn schedules: the needed part of the
 //! log up to the mark of the sync is on the disk, whether the sync or the commit wrote it. Run with
-//! `--features shuttle`.
+//! `--features test-shuttle`.
 
-#![cfg(feature = "shuttle")]
+#![cfg(feature = "test-shuttle")]
 
 use std::sync::Arc;
 
@@ -195,14 +195,14 @@ fn a_file_is_free_when_nothing_will_be_written_to_it() {
     check_free();
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_a_file_that_is_used_again_under_the_drain() {
     use cleavedb_base::planted::{Bug, must_notice};
     must_notice(Bug::FreeUnderTheDrain, check_free);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_a_drain_that_a_sync_does_not_see() {
     use cleavedb_base::planted::{Bug, must_notice};

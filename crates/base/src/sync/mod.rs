@@ -2,32 +2,34 @@
 //!
 //! The engine takes them from here only, so that a checker can put its own in their place and run
 //! the code that users run. In a build for users these are re-exports of the types of
-//! `parking_lot`, `arc-swap` and `std`, without wrappers. The feature `loom` selects loom's, for
-//! all schedules of small pieces with every stale value that the memory model allows; the feature
-//! `shuttle` selects shuttle's, for schedules of large pieces, drawn by a seed. With either feature
+//! `parking_lot`, `arc-swap` and `std`, without wrappers. The feature `test-loom` selects loom's,
+//! for all schedules of small pieces with every stale value that the memory model allows; the
+//! feature `test-shuttle` selects shuttle's, for schedules of large pieces, drawn by a seed. With either feature
 //! the code runs under that checker only.
 
 mod plain;
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 mod checked;
 
-#[cfg(all(feature = "loom", feature = "shuttle"))]
-compile_error!("the features loom and shuttle exclude each other: run one checker at a time");
+#[cfg(all(feature = "test-loom", feature = "test-shuttle"))]
+compile_error!(
+    "the features test-loom and test-shuttle exclude each other: run one checker at a time"
+);
 
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 pub use loom as checker;
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "test-shuttle")]
 pub use shuttle as checker;
 
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 pub use arc_swap as swap;
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 pub use checked::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, swap, thread};
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 pub use checker::{hint, sync::atomic};
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
@@ -45,9 +47,9 @@ pub mod real {
 /// started; returns the results in the order of the parts. Under a checker the parts run one after
 /// the other, since the checker does not test what they share. A panic of one part is passed on.
 pub fn side_by_side<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
-    #[cfg(feature = "checked")]
+    #[cfg(feature = "test-checked")]
     return parts.iter().map(|part| work(*part)).collect();
-    #[cfg(not(feature = "checked"))]
+    #[cfg(not(feature = "test-checked"))]
     thread::scope(|scope| {
         let Some((first, others)) = parts.split_first() else { return Vec::new() };
         let work = &work;
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(feature = "checked"))]
+    #[cfg(not(feature = "test-checked"))]
     fn users_get_the_real_types_and_nothing_else() {
         let _: parking_lot::Mutex<u8> = super::Mutex::new(0);
         let _: parking_lot::Condvar = super::Condvar::new();

@@ -6,15 +6,15 @@
 
 /// Bytes of a [`PlainRange`] that count as one piece: tests keep ranges of different owners at
 /// least this far apart.
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 const PIECE: usize = 64;
 
 /// Stands for memory without a lock or an atomic of its own.
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 #[derive(Default)]
 pub struct Plain(loom::cell::UnsafeCell<()>);
 
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 impl Plain {
     /// The memory is written here.
     #[track_caller]
@@ -30,11 +30,11 @@ impl Plain {
 }
 
 /// Stands for memory without a lock or an atomic of its own.
-#[cfg(not(feature = "loom"))]
+#[cfg(not(feature = "test-loom"))]
 #[derive(Default)]
 pub struct Plain(());
 
-#[cfg(not(feature = "loom"))]
+#[cfg(not(feature = "test-loom"))]
 impl Plain {
     /// The memory is written here.
     #[inline(always)]
@@ -46,10 +46,10 @@ impl Plain {
 }
 
 /// Stands for a range of such memory, whose parts have different owners.
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 pub struct PlainRange(Box<[Plain]>);
 
-#[cfg(feature = "loom")]
+#[cfg(feature = "test-loom")]
 impl PlainRange {
     /// Stands for `len` bytes.
     pub fn new(len: usize) -> Self {
@@ -74,10 +74,10 @@ impl PlainRange {
 }
 
 /// Stands for a range of such memory, whose parts have different owners.
-#[cfg(not(feature = "loom"))]
+#[cfg(not(feature = "test-loom"))]
 pub struct PlainRange;
 
-#[cfg(not(feature = "loom"))]
+#[cfg(not(feature = "test-loom"))]
 impl PlainRange {
     /// Stands for `len` bytes.
     #[inline(always)]

@@ -307,7 +307,7 @@ mod tests {
         looks_between_jobs_of_others_do_not_add_up();
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_looks_that_add_up() {
         cleavedb_base::planted::must_notice(

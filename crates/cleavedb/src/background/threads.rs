@@ -31,7 +31,7 @@ const DRAIN_NAP: Duration = Duration::from_micros(500);
 
 /// After `IDLE_NAPS` naps without work the drain sleeps until a writer wakes it: writers that keep
 /// it busy need not wake it. While MemTables wait to be sorted it naps for `IDLE_NAP` instead.
-const IDLE_NAPS: u32 = if cfg!(feature = "checked") { 2 } else { 200 };
+const IDLE_NAPS: u32 = if cfg!(feature = "test-checked") { 2 } else { 200 };
 
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
@@ -180,7 +180,7 @@ fn rested(engine: &Engine, rest: Duration) {
 /// checker, which draws the schedule, all threads run on one thread of the system, so its niceness
 /// stays.
 fn stand_back() {
-    if !cfg!(feature = "checked") {
+    if !cfg!(feature = "test-checked") {
         niceness::stand_back(WORKER_NICENESS);
     }
 }

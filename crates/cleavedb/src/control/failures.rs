@@ -21,7 +21,7 @@ pub(crate) const TRIES: u64 = 3;
 
 /// Whether a checker draws the schedule: time does not pass then, so a pause ends when work is
 /// requested, and waiting writers get an error at once.
-const TIMELESS: bool = cfg!(feature = "checked");
+const TIMELESS: bool = cfg!(feature = "test-checked");
 
 /// Kinds of background jobs, in the order in which they are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

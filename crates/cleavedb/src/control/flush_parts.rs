@@ -35,7 +35,7 @@ impl FlushParts {
     /// `copied` of processor time together.
     pub(crate) fn learn(&self, copied: Duration, took: Duration) {
         // A checker wants the same work in every run.
-        let one = !cfg!(feature = "checked") && copied * WAITING < took;
+        let one = !cfg!(feature = "test-checked") && copied * WAITING < took;
         self.one.store(one, Ordering::Relaxed);
     }
 }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_only_waits_for_the_device_is_not_divided() {
-        if cfg!(feature = "checked") {
+        if cfg!(feature = "test-checked") {
             return;
         }
         let after = |copied, took| {

@@ -12,16 +12,16 @@ use cleavedb_base::sync::{Condvar, Mutex, hint, thread};
 
 /// Most commits in flight at once; further ones wait for the oldest. A power of two; under a
 /// checker so small that slots are reused.
-const IN_FLIGHT_MAX: u64 = if cfg!(feature = "checked") { 2 } else { 256 };
+const IN_FLIGHT_MAX: u64 = if cfg!(feature = "test-checked") { 2 } else { 256 };
 
 /// Number of checks of a waiting commit before it yields its processor, and then before it sleeps.
 /// The commit that it waits for takes well under a microsecond, unless its thread was preempted. In
 /// loom it never sleeps: loom treats sequentially consistent accesses, on which falling asleep
 /// relies, as weaker ones. In shuttle it sleeps at once.
-const SPINS: u32 = if cfg!(feature = "checked") { 0 } else { 100 };
-const YIELDS: u32 = if cfg!(feature = "loom") {
+const SPINS: u32 = if cfg!(feature = "test-checked") { 0 } else { 100 };
+const YIELDS: u32 = if cfg!(feature = "test-loom") {
     u32::MAX
-} else if cfg!(feature = "shuttle") {
+} else if cfg!(feature = "test-shuttle") {
     0
 } else {
     50

@@ -486,14 +486,14 @@ mod tests {
         assert!(!jobs.lock().is_over(wakeups) && jobs.lock().lasting_error().is_none());
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_wait_for_retries_of_another_kind() {
         let wait = a_wait_ends_although_a_job_of_another_kind_is_retried;
         cleavedb_base::planted::must_notice(Bug::WaitsForRetriesOfOthers, wait);
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_look_before_the_end_of_a_job() {
         let look = a_look_before_the_end_of_a_job_is_none;

@@ -204,7 +204,7 @@ fn no_change_of_the_picture_is_lost() {
     explore(a_rotation_beside_a_flush);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

@@ -152,7 +152,7 @@ fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
 
 fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
     // A checker has no time that passes.
-    let waits = options.background != Background::Manual && !cfg!(feature = "checked");
+    let waits = options.background != Background::Manual && !cfg!(feature = "test-checked");
     Pacer::new(options.background_bytes_per_second, waits, full.reserve.clone())
 }
 

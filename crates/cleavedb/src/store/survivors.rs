@@ -132,7 +132,7 @@ mod tests {
         survivors_wait();
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_survivors_that_are_collected_again() {
         cleavedb_base::planted::must_notice(Bug::CollectsInVain, survivors_wait);

@@ -49,7 +49,7 @@ mod model;
 mod modelled;
 mod one_group;
 mod pace;
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted;
 mod prometheus;
 mod range_collection;

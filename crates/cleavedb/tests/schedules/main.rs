@@ -3,13 +3,13 @@
 //! The engine runs with its own threads, which shuttle schedules: at every lock, atomic and call of
 //! the disk another may go on, so flushes, compactions and collections are half-way at once. Time
 //! does not pass, so a wake-up that is missing is a deadlock, which shuttle reports. Run with
-//! `--features shuttle`.
+//! `--features test-shuttle`.
 
-#![cfg(feature = "shuttle")]
+#![cfg(feature = "test-shuttle")]
 
 mod calls;
 mod clients;
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +59,7 @@ fn explore(most: u64, check: Check) {
     let count = of(most / 10, most / 3, most);
     for seed in seeds(count) {
         let outcome = catch_unwind(AssertUnwindSafe(|| schedules(seed, check)));
-        assert!(outcome.is_ok(), "seed {seed}, with the feature shuttle");
+        assert!(outcome.is_ok(), "seed {seed}, with the feature test-shuttle");
     }
     println!("{} schedules in {:?}", count * (RANDOM + BY_PRIORITY) as u64, start.elapsed());
 }

@@ -263,7 +263,7 @@ fn heat_ends_at_255_and_is_halved_from_there() {
     the_hottest_entry_cools();
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_heat_that_never_decays() {
     use cleavedb_base::planted::{Bug, must_notice};

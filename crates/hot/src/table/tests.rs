@@ -236,7 +236,7 @@ fn growth_keeps_chained_entries() {
     a_grown_table_has_all_entries();
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

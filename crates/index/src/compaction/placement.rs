@@ -129,7 +129,7 @@ mod tests {
         the_run_of_a_collection_stays_below();
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_table_below_the_run_of_a_collection() {
         let check = the_run_of_a_collection_stays_below;

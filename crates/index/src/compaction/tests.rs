@@ -422,7 +422,7 @@ proptest! {
 }
 
 /// Mistakes that show only in parallel compactions, which the tests of the engine lack.
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use std::panic::catch_unwind;
 

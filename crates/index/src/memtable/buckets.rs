@@ -7,20 +7,20 @@
 use std::sync::Arc;
 
 use cleavedb_base::sync::atomic::AtomicPtr;
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 use cleavedb_storage::pages::PageBuf;
 use cleavedb_storage::pages::PagePool;
 
 use super::Node;
 
 /// A power of two of links, initially null.
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 pub(super) struct Buckets {
     memory: PageBuf,
     mask: usize,
 }
 
-#[cfg(not(feature = "checked"))]
+#[cfg(not(feature = "test-checked"))]
 impl Buckets {
     /// `count` links, a power of two, in memory of `pool`; in small pages without a pool.
     pub(super) fn new(count: usize, pool: Option<&Arc<PagePool>>) -> Self {
@@ -53,10 +53,10 @@ impl Buckets {
 }
 
 /// As above; a checker's links are more than a word, and zeroed bytes are none.
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 pub(super) struct Buckets(Box<[AtomicPtr<Node>]>);
 
-#[cfg(feature = "checked")]
+#[cfg(feature = "test-checked")]
 impl Buckets {
     pub(super) fn new(count: usize, _: Option<&Arc<PagePool>>) -> Self {
         Self((0..count).map(|_| AtomicPtr::default()).collect())

@@ -119,7 +119,7 @@ fn the_arena_hands_out_every_byte_once() {
     explore(chunks_side_by_side);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

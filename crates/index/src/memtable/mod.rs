@@ -307,7 +307,7 @@ impl MemTable {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 #[cfg(test)]
 mod tests;

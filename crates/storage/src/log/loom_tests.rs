@@ -122,7 +122,7 @@ fn memory_is_used_again_only_when_nobody_reads_it() {
     model(memory_is_used_again);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 

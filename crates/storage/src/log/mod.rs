@@ -14,7 +14,7 @@ mod tail;
 mod writer;
 pub mod salvage;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 
 pub use batches::{Batches, LoggedOp, Values};

@@ -288,7 +288,7 @@ mod tests {
         assert_eq!((filters.false_stubs(GroupId(1)), filters.false_stubs(GroupId(2))), (1.5, 0.0));
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(feature = "test-planted-bugs")]
     #[test]
     fn planted_filter_that_forgets_a_key() {
         cleavedb_base::planted::must_notice(Bug::GroupFilterForgets, || {

@@ -57,7 +57,7 @@ fn an_extent_goes_with_its_last_reader() {
     model(a_reader_holds_a_dropped_extent);
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "test-planted-bugs")]
 #[test]
 fn planted_an_extent_that_goes_under_its_readers() {
     use cleavedb_base::planted::{Bug, must_notice};

@@ -15,7 +15,7 @@ pub mod liveness;
 pub mod victim;
 pub mod sizing;
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 
 pub use cursor::GroupCursor;

@@ -2,7 +2,7 @@
 //!
 //! A test plants one bug for its thread and runs a short form of the crash, model, fault and damage
 //! tests until one of them fails. Its seeds are the same whatever the budget: they were chosen for
-//! the bug. Run with `--features planted-bugs`; a build for users has none of this.
+//! the bug. Run with `--features test-planted-bugs`; a build for users has none of this.
 
 mod damage;
 

@@ -4,8 +4,8 @@
 //! the code that users run. In a build for users these are re-exports of the types of
 //! `parking_lot`, `arc-swap` and `std`, without wrappers. The feature `test-loom` selects loom's,
 //! for all schedules of small pieces with every stale value that the memory model allows; the
-//! feature `test-shuttle` selects shuttle's, for schedules of large pieces, drawn by a seed. With either feature
-//! the code runs under that checker only.
+//! feature `test-shuttle` selects shuttle's, for schedules of large pieces, drawn by a seed. With
+//! either feature the code runs under that checker only.
 
 mod plain;
 #[cfg(feature = "test-checked")]

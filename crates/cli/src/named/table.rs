@@ -203,7 +203,7 @@ pub(super) const OPTIONS: &[(&str, &str, &str, &str, Set)] = &[
     }),
     (
         "level0",
-        "whole, partitions:N or hyperleveldb",
+        "whole, partitions or partitions:N",
         "of the preset",
         "How level 0 of the index is kept",
         |o, v| put(&mut o.tuning.level0, level0::parse(v).map(Some)),

@@ -19,7 +19,8 @@ use cleavedb_values::{GroupId, GroupTable, RetainedFile, ValueFileMeta};
 
 use crate::control::progress::Progress;
 use crate::engine::Engine;
-use crate::reads::read::{self, Heats};
+use crate::reads::read;
+use crate::reads::search::ReadFor;
 use crate::settings::options::LogPolicy;
 use crate::store::manifest::LiveFiles;
 use crate::store::snapshot::{HeldBy, ReadPoint};
@@ -334,7 +335,7 @@ fn check_pointers(
             }
         }
         if iter.kind() == EntryKind::Operand {
-            let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
+            let found = read::get_encoded(engine, iter.key(), Some(at), ReadFor::Engine);
             match found {
                 // A merge that does not fit says nothing about the files.
                 Err(e) if e.kind() == ErrorKind::Merge => {
@@ -349,7 +350,7 @@ fn check_pointers(
             }
         }
         if iter.kind() == EntryKind::Hot {
-            let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
+            let found = read::get_encoded(engine, iter.key(), Some(at), ReadFor::Engine);
             if let Ok(Some((value, _))) = &found {
                 report.value_bytes += value.len() as u64;
                 progress.add(value.len() as u64)?;

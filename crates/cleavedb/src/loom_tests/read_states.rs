@@ -22,14 +22,16 @@ use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storag
 use cleavedb_values::SegmentSet;
 
 use crate::control::publish::Publisher;
-use crate::reads::read::{Answer, find_in_memory, find_in_tables};
+use crate::reads::search::{Found, Hit};
 use crate::store::state::{MemSlot, ReadState, ReadStates};
 
 /// The answer of a read state for the key.
-fn newest(state: &ReadState, visible: SeqNo) -> Answer {
+fn newest(state: &ReadState, visible: SeqNo) -> Option<Found> {
     let hash = hash64(KEY, 0);
-    let in_memory = find_in_memory(state, KEY, hash, (visible, || 0));
-    in_memory.unwrap_or_else(|| find_in_tables(state, KEY, hash, (visible, || 0), None)).unwrap()
+    let in_memory = state.memtables.iter().find_map(|slot| slot.table.get(KEY, hash, visible));
+    let in_tables = || state.version.get(KEY, hash, visible).unwrap().map(Hit::from);
+    let hit = in_memory.map(Hit::from).or_else(in_tables)?;
+    Found::of(hit, || 0).unwrap()
 }
 
 const KEY: &[u8] = b"\0\0key";
@@ -152,7 +154,7 @@ impl World {
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));
         let in_tables = state.version.tables().count();
         assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one read state");
-        let Answer::Inline(value, _) = newest(&state, visible) else {
+        let Some(Found::Value(value, _)) = newest(&state, visible) else {
             panic!("the key is not found at {visible}");
         };
         let removed = self.removed.load(Ordering::Acquire);

@@ -1,6 +1,7 @@
 //! Gets, cursors, ranges, views of a moment.
 
 pub(crate) mod value_reader;
+pub(crate) mod search;
 pub(crate) mod read;
 pub(crate) mod item;
 pub(crate) mod outside_ranges;

@@ -22,7 +22,8 @@ use crate::operations::bounds::{Bounds, Prefix};
 use crate::operations::catalog::CatalogEntry;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
-use crate::reads::read::{self, Heats};
+use crate::reads::read;
+use crate::reads::search::ReadFor;
 use crate::settings::options::Durability;
 use crate::writes::write::{self, Terms};
 
@@ -264,7 +265,7 @@ fn add(
     samples: &mut Samples,
 ) -> Result<()> {
     while entries.valid() && samples.bytes.len() < until {
-        if let Some((value, _)) = read::get_encoded(engine, entries.key(), None, Heats::No)? {
+        if let Some((value, _)) = read::get_encoded(engine, entries.key(), None, ReadFor::Engine)? {
             samples.add(keyspace, &value);
         }
         entries.next()?;

@@ -15,7 +15,8 @@ use crate::operations::bounds::Bounds;
 use crate::operations::fronts::DEAD_MIN;
 use crate::reads::outside_ranges::OutsideRanges;
 use crate::reads::pending_writes::PendingWrites;
-use crate::reads::read::{self, Heats};
+use crate::reads::read;
+use crate::reads::search::ReadFor;
 use crate::store::snapshot::{HeldSnapshot, ReadPoint};
 use crate::store::state::ReadState;
 
@@ -101,7 +102,7 @@ impl Moment {
 
     /// The value that a look-up finds; `lost` says what is wrong if there is none.
     fn look_up(&self, encoded_key: &[u8], lost: &str) -> Result<Bytes> {
-        let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
+        let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), ReadFor::Engine)?;
         found.map(|(value, _)| value).ok_or_else(|| Error::corruption(lost))
     }
 

@@ -4,6 +4,7 @@ use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
 
+use super::SearchKey;
 use crate::engine::Engine;
 
 /// Whether level 0 is kept in a way that counts seeks.
@@ -17,11 +18,10 @@ pub(super) fn are_counted(engine: &Engine) -> bool {
 pub(super) fn get(
     engine: &Engine,
     version: &Version,
-    encoded_key: &[u8],
-    hash: u64,
+    key: SearchKey<'_>,
     seq: SeqNo,
 ) -> Result<Option<IndexHit>> {
-    let (found, spent) = version.get_charging(encoded_key, hash, seq)?;
+    let (found, spent) = version.get_charging(key.encoded, key.hash, seq)?;
     if spent {
         engine.jobs.wake();
     }

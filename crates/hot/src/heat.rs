@@ -34,8 +34,13 @@ const KEYS: usize = 16;
 #[repr(align(64))]
 struct Block([AtomicU64; WORDS]);
 
-/// A counter: its word in the block, and its lowest bit.
-type Counter = (usize, u32);
+/// A counter of a block.
+#[derive(Clone, Copy)]
+struct Counter {
+    word: usize,
+    /// The lowest of its bits in the word.
+    bit: u32,
+}
 
 /// How often keys that are not hot were accessed lately (count-min sketch with 4-bit counters in
 /// blocks of one cache line).
@@ -115,21 +120,22 @@ impl HeatSketch {
         let block = ((hash >> 32) * self.blocks.len() as u64) >> 32;
         let counters = std::array::from_fn(|row| {
             let at = (hash >> (ROW_BITS * row as u32)) as u32 % (1 << ROW_BITS);
-            (row * WORDS / ROWS + (at / PER_WORD) as usize, at % PER_WORD * COUNTER_BITS)
+            let word = row * WORDS / ROWS + (at / PER_WORD) as usize;
+            Counter { word, bit: at % PER_WORD * COUNTER_BITS }
         });
         (&self.blocks[block as usize], counters)
     }
 }
 
 impl Block {
-    fn count(&self, (word, at): Counter) -> u64 {
-        self.0[word].load(Ordering::Relaxed) >> at & COUNTER_MAX
+    fn count(&self, Counter { word, bit }: Counter) -> u64 {
+        self.0[word].load(Ordering::Relaxed) >> bit & COUNTER_MAX
     }
 
     /// Adds 1 to a counter that is not at its greatest value.
-    fn raise(&self, (word, at): Counter) {
+    fn raise(&self, Counter { word, bit }: Counter) {
         let raised =
-            |counts: u64| (counts >> at & COUNTER_MAX < COUNTER_MAX).then(|| counts + (1 << at));
+            |counts: u64| (counts >> bit & COUNTER_MAX < COUNTER_MAX).then(|| counts + (1 << bit));
         // An `Err` is a counter that stays.
         let _ = self.0[word].fetch_update(Ordering::Relaxed, Ordering::Relaxed, raised);
     }

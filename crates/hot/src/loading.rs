@@ -90,11 +90,7 @@ pub struct HotLoad<'s> {
 impl<'s> HotLoad<'s> {
     /// Will fill `store` with the records of `found`, youngest first, among which about `keys` are
     /// alive; each key gets this heat. No other thread uses the store meanwhile.
-    pub fn new(
-        store: &'s HotStore,
-        found: Vec<FoundSegment>,
-        (keys, heat): (u64, u8),
-    ) -> Result<Self> {
+    pub fn new(store: &'s HotStore, found: Vec<FoundSegment>, keys: u64, heat: u8) -> Result<Self> {
         if found.len() > usize::from(u16::MAX) {
             return Err(Error::corruption("too many hot segments").with("segments", found.len()));
         }
@@ -126,7 +122,7 @@ impl<'s> HotLoad<'s> {
             let within = rest.take_while(|(record, _)| shard_of(record.hash()) == shard);
             for (record, seq) in within {
                 let slot = Slot { segment, record: *next as u16 };
-                self.add(&mut table, record, (slot, *seq));
+                self.add(&mut table, record, slot, *seq);
                 *next += 1;
             }
         }
@@ -148,7 +144,7 @@ impl<'s> HotLoad<'s> {
     }
 
     /// Adds a record, unless a younger version of its key is there.
-    fn add(&self, table: &mut Table, record: &HotRecord, (slot, seq): (Slot, SeqNo)) {
+    fn add(&self, table: &mut Table, record: &HotRecord, slot: Slot, seq: SeqNo) {
         let hash = record.hash();
         let known = table.find(hash, |entry| self.record(entry.slot()).is_alike(record));
         match known {
@@ -226,7 +222,7 @@ mod tests {
             let (mut found, newest) = segments(seed, &store);
             found.reverse();
             let keys = newest.len() as u64;
-            let load = HotLoad::new(&store, found, (keys, 5)).unwrap();
+            let load = HotLoad::new(&store, found, keys, 5).unwrap();
             (0..3).for_each(|part| load.fill(part, 3));
             load.finish();
             for n in 0..8000u64 {

@@ -89,7 +89,7 @@ impl VisibleIter {
 
     /// Whether a key has no value if this is its newest version.
     #[inline]
-    fn is_deleted((tombstones, time): (&Fragments, u64), entry: &Entry<'_>) -> bool {
+    fn is_deleted(tombstones: &Fragments, time: u64, entry: &Entry<'_>) -> bool {
         let is_over = || {
             let expiry = Expiry::split(true, entry.value);
             expiry.is_ok_and(|(it, _)| it.is_over(time)) && !planted(Bug::ExpiredIsRead)
@@ -289,7 +289,7 @@ impl VisibleIter {
             (self.seq, self.kind) = (entry.seq, entry.kind);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            if !Self::is_deleted((&self.tombstones, self.time), &entry) {
+            if !Self::is_deleted(&self.tombstones, self.time, &entry) {
                 self.state = State::Forward;
                 break;
             }
@@ -362,7 +362,7 @@ impl VisibleIter {
         (self.seq, self.kind) = (entry.seq, entry.kind);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        Some(!Self::is_deleted((&self.tombstones, self.time), &entry))
+        Some(!Self::is_deleted(&self.tombstones, self.time, &entry))
     }
 }
 

@@ -24,7 +24,7 @@ pub fn spare_of(storage: &dyn Storage, number: u64) -> PreallocatedLog {
 /// # Panics
 /// If the storage fails.
 pub fn log_of(storage: &dyn Storage, len: usize, drain: WriteBack) -> (Log, Appender) {
-    let window = Window::create(storage, WINDOW, 0, (len, len)).expect("a window is made");
+    let window = Window::create(storage, WINDOW, 0, len, len).expect("a window is made");
     let (log, mut appender) = Log::idle(1, 0, len as u64);
     log.begin(&mut appender, window, drain, First::New(spare_of(storage, 1)));
     (log, appender)

@@ -57,7 +57,8 @@ pub fn copy(
     from: &dyn Storage,
     name: &Name,
     to: &dyn Storage,
-    (present, len): (u64, u64),
+    present: u64,
+    len: u64,
 ) -> io::Result<()> {
     let source = from.open(name, Mode::Read, Access::Sequential)?;
     let target = to.open(name, Mode::CreateNew, Access::Random)?;

@@ -77,8 +77,8 @@ impl ObsoleteFiles {
     }
 }
 
-fn is_log((name, _): &(Name, u64)) -> bool {
-    name.kind() == FileKind::Log
+fn is_log(queued: &(Name, u64)) -> bool {
+    queued.0.kind() == FileKind::Log
 }
 
 fn is_unwritten_log(queued: &(Name, u64)) -> bool {

@@ -177,7 +177,9 @@ impl Segment {
         &self,
         held: &'h BufferPin<'_>,
         pointer: ValuePointer,
-        (keyspace, key, seq): (KeyspaceId, &[u8], SeqNo),
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: SeqNo,
     ) -> Option<Result<Record<'h>>> {
         let (_, base) = self.young.as_ref()?;
         let bytes = held.bytes(base + pointer.offset, pointer.len as usize)?;

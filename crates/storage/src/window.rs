@@ -50,7 +50,8 @@ impl Window {
         storage: &dyn Storage,
         identity: WindowIdentity,
         position: u64,
-        (len, capacity): (usize, usize),
+        len: usize,
+        capacity: usize,
     ) -> io::Result<Self> {
         let name = Name::fixed(FileKind::Window);
         match storage.remove(&name, RemoveMode::Immediate) {

@@ -1,6 +1,7 @@
 //! Figures of the house, by which a redesign is judged: sizes, and how far knowledge spreads.
 
 use crate::features;
+use crate::naming;
 use crate::repo::Repo;
 use crate::source::{Source, matching_brace, words};
 use crate::tree::Tree;
@@ -24,6 +25,8 @@ pub fn measures(repo: &Repo) -> Vec<(String, usize)> {
         ("folders of the engine's last crate".to_owned(), folders(repo)),
         ("functions that reach every field of the engine".to_owned(), reaching(repo)),
         ("options".to_owned(), fields(repo, "settings/options.rs", "Options")),
+        ("functions with a tuple as a parameter".to_owned(), naming::tuples(repo, &[]).len()),
+        ("names of types that stand for two or more".to_owned(), naming::doubled(repo).len()),
     ];
     for (feature, files) in features::named(repo) {
         found.push((format!("files that name {feature} and are not its own"), files.len()));

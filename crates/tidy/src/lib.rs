@@ -13,6 +13,7 @@ pub mod impls;
 pub mod repo;
 pub mod size;
 pub mod habits;
+pub mod naming;
 pub mod paths;
 pub mod tree;
 pub mod order;

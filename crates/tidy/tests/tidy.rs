@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, calls, documents, features, habits, manifests, methods, order, pages, portable,
-    primitives, size, unsafety, words,
+    Finding, Repo, calls, documents, features, habits, manifests, methods, naming, order, pages,
+    portable, primitives, size, unsafety, words,
 };
 
 /// Files in the largest circle of calls. May only shrink: none is wanted.
@@ -112,6 +112,14 @@ fn imports_name_what_they_import() {
     expect_none(
         habits::globs(&REPO),
         "Name the imported items. `use super::*` is for tests only, `use crate::*` is never right.",
+    );
+}
+
+#[test]
+fn arguments_have_names() {
+    expect_none(
+        naming::tuples(&REPO, &naming::TUPLES),
+        "Pass the parts one by one, or have a type for them: a reader of a call sees no names.",
     );
 }
 

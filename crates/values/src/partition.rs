@@ -85,11 +85,7 @@ impl Partition {
     /// Whether a group from the token `bound` to `end`, excluded, may have a key from `lower` to
     /// `upper`: any group if tokens are hashes, or if it has the keys that are too short for one.
     #[doc(hidden)]
-    pub fn meets(
-        self,
-        (bound, end): (&[u8], Option<&[u8]>),
-        (lower, upper): (&[u8], &[u8]),
-    ) -> bool {
+    pub fn meets(self, bound: &[u8], end: Option<&[u8]>, lower: &[u8], upper: &[u8]) -> bool {
         // The token of a key that is too short says nothing of it.
         let token = |key: &[u8]| match self.token(key) {
             token if token.is_empty() => key.to_vec(),
@@ -160,15 +156,15 @@ mod tests {
     fn a_token_may_be_a_prefix() {
         assert_eq!(Partition::Prefix(2).token(b"\0\0abc")[..], *b"\0\0ab");
         assert!(Partition::Prefix(4).token(b"\0\0abc").is_empty(), "it ends at an inner node");
-        let range = (&b"\0\0c"[..], &b"\0\0e"[..]);
-        assert!(Partition::Prefix(4).meets((b"\0\0cabc", None), range), "ends are short keys");
+        let meets = Partition::Prefix(4).meets(b"\0\0cabc", None, b"\0\0c", b"\0\0e");
+        assert!(meets, "ends are short keys");
     }
 
     #[test]
     fn groups_meet_ranges_of_their_keys() {
-        let range = (&b"\0\0c"[..], &b"\0\0e"[..]);
         let meets = |partition: Partition, bound: &[u8], end: &[u8]| {
-            partition.meets((bound, Some(end).filter(|end| !end.is_empty())), range)
+            let end = Some(end).filter(|end| !end.is_empty());
+            partition.meets(bound, end, b"\0\0c", b"\0\0e")
         };
         let by_key: &[Partition] = &[
             Partition::Range,

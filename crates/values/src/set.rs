@@ -171,7 +171,7 @@ impl SegmentSet {
         seq: SeqNo,
     ) -> Option<Result<Record<'h>>> {
         let (keyspace, key) = split_encoded_key(encoded_key)?;
-        self.get(pointer.file)?.in_window(held, pointer, (keyspace, key, seq))
+        self.get(pointer.file)?.in_window(held, pointer, keyspace, key, seq)
     }
 
     /// Fills `bytes` with the record at `pointer`, not verified.
@@ -188,7 +188,7 @@ impl SegmentSet {
         encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Record<'a>> {
-        verified(self.find(pointer)?, bytes, pointer, (encoded_key, seq))
+        verified(self.find(pointer)?, bytes, pointer, encoded_key, seq)
     }
 
     /// The far record of (`encoded_key`, `seq`) at `pointer`.
@@ -201,7 +201,7 @@ impl SegmentSet {
         let (keyspace, key) = split_encoded_key(encoded_key)
             .ok_or_else(|| Error::corruption("a tree key is too short"))?;
         let record = self.find(pointer)?.far(pointer)?;
-        record.is_of((keyspace, key, seq))?;
+        record.is_of(keyspace, key, seq)?;
         Ok(record)
     }
 
@@ -222,7 +222,7 @@ impl SegmentSet {
         let segment = self.find(pointer)?;
         let mut bytes = Vec::new();
         read_into(segment, pointer, &mut bytes)?;
-        self.owned(segment, bytes.into(), pointer, (encoded_key, seq))
+        self.owned(segment, bytes.into(), pointer, encoded_key, seq)
     }
 
     /// Verifies the record that [`SegmentSet::read`] would read, and returns the length of its
@@ -254,7 +254,7 @@ impl SegmentSet {
         match chunk.record(pointer) {
             Some(bytes) => {
                 let segment = self.find(pointer)?;
-                let record = self.owned(segment, bytes, pointer, (encoded_key, seq))?;
+                let record = self.owned(segment, bytes, pointer, encoded_key, seq)?;
                 Ok(record.into_value())
             }
             None => self.read(pointer, encoded_key, seq),
@@ -286,9 +286,10 @@ impl SegmentSet {
         segment: &Segment,
         bytes: Bytes,
         pointer: ValuePointer,
-        version: (&[u8], SeqNo),
+        encoded_key: &[u8],
+        seq: SeqNo,
     ) -> Result<OwnedRecord> {
-        let header = verified(segment, &bytes, pointer, version)?.header;
+        let header = verified(segment, &bytes, pointer, encoded_key, seq)?.header;
         self.own(bytes, pointer, &header)
     }
 
@@ -360,7 +361,8 @@ fn verified<'a>(
     segment: &Segment,
     bytes: &'a [u8],
     pointer: ValuePointer,
-    (encoded_key, seq): (&[u8], SeqNo),
+    encoded_key: &[u8],
+    seq: SeqNo,
 ) -> Result<Record<'a>> {
     let (keyspace, key) = split_encoded_key(encoded_key)
         .ok_or_else(|| Error::corruption("a tree key is too short"))?;

@@ -242,7 +242,7 @@ impl Db {
             let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, create)?);
             Ok(wrap(path, disk))
         };
-        Self::open_all((first, Some(path)), &mut volume, options, (intent, random_id()))
+        Self::open_all(first, Some(path), &mut volume, options, intent, random_id())
             .map_err(|e| e.with("path", path.display()))
     }
 
@@ -262,14 +262,16 @@ impl Db {
         options: Options,
         new_id: u64,
     ) -> Result<Self> {
-        Self::open_all((storage, None), &mut volume, options, (Intent::Write, new_id))
+        Self::open_all(storage, None, &mut volume, options, Intent::Write, new_id)
     }
 
     fn open_all(
-        (first, path): (Arc<dyn Storage>, Option<&Path>),
+        first: Arc<dyn Storage>,
+        path: Option<&Path>,
         volume: &mut OpenDirectory<'_>,
         options: Options,
-        (intent, new_id): (Intent, u64),
+        intent: Intent,
+        new_id: u64,
     ) -> Result<Self> {
         let (start, _span) = (Instant::now(), tracing::info_span!("open").entered());
         // Before the lock, whose file must not be left in a foreign directory.
@@ -302,8 +304,7 @@ impl Db {
         let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
         let recovered = recover(&directories, &options, found, new_id)?;
-        let (engine, report) =
-            build(directories, options, recovered, (limit, full), (intent, new_id), None)?;
+        let (engine, report) = build(directories, options, recovered, limit, full, intent, None)?;
         pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));

@@ -337,8 +337,8 @@ impl Transaction {
     fn cursor_over(&self, snapshot: &Snapshot, range: impl KeyRange) -> Cursor {
         let bounds = Bounds::of(snapshot.keyspace_id(), &range);
         let seq = self.reads.lock().seq;
-        let own = (&self.writes, &self.ranges[..]);
-        let writes = PendingWrites::new(own, (&bounds.lower, &bounds.upper), seq);
+        let Bounds { lower, upper, .. } = &bounds;
+        let writes = PendingWrites::new(&self.writes, &self.ranges, lower, upper, seq);
         snapshot.cursor(range).within(writes, self.reads.clone())
     }
 

@@ -125,9 +125,8 @@ pub(crate) fn in_value_files(engine: &Engine, bounds: &Bounds) -> Result<WantedG
         }
     }
     let groups = &live.groups;
-    let range = (&bounds.lower[..], &bounds.upper[..]);
     let meets = |(id, group): &(GroupId, &Group)| {
-        groups.partition().meets((&group.bound, groups.end_of(*id)), range)
+        groups.partition().meets(&group.bound, groups.end_of(*id), &bounds.lower, &bounds.upper)
     };
     for (id, _) in groups.groups().filter(meets) {
         for extent in groups.extents_of(id) {

@@ -142,7 +142,7 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     });
     if engine.options.keeps_changes() {
         let previous_end = append.appender.previous_end();
-        engine.retained_log.begin((number, base), append.last_seq() + 1, Some(previous_end));
+        engine.retained_log.begin(number, base, append.last_seq() + 1, Some(previous_end));
     }
     budget::log_file_begun(engine);
     reserve::keep_reserve(engine);

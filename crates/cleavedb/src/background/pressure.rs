@@ -26,9 +26,9 @@ pub(crate) fn update_pressure(engine: &Engine) {
     sizes::note_bytes(engine, &manifest);
     let target = engine.options.level0_bytes();
     let level0 = live.version.level_bytes(0);
-    let bounds = (target.saturating_mul(2), target.saturating_mul(4));
+    let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
     let growth = engine.throttle.growth().level0;
-    let mut compaction = Pressure::growing(StallCause::Compaction, level0, bounds, growth);
+    let mut compaction = Pressure::growing(StallCause::Compaction, level0, start, stop, growth);
     // If damaged tables prevent a compaction, level 0 will not become smaller: writers are slowed,
     // but not stopped for it.
     if compaction.level >= 1.0 && !merging && !compacts(engine, live, &constraints) {
@@ -59,8 +59,8 @@ pub(crate) fn space_pressure(
     let over = value_bytes > allowed;
     let (start, mut stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
     let growth = engine.throttle.growth().garbage;
-    let bytes = (value_bytes, alive, allowed);
-    let garbage = engine.options.log().garbage(&engine.options, bytes, growth);
+    let options = &engine.options;
+    let garbage = options.log().garbage(options, value_bytes, alive, allowed, growth);
     if let Some(garbage) = garbage {
         stop = stop.saturating_add(garbage.beyond);
         engine.throttle.cover(garbage.log_bytes_per_memtable_max);
@@ -70,7 +70,7 @@ pub(crate) fn space_pressure(
         && (!victims::can_shrink(engine, live, damaged, survivors)
             || budget::reclaims_nothing(engine, value_bytes));
     let stop = if hopeless { stop.max(value_bytes.saturating_mul(2)) } else { stop };
-    Pressure::growing(StallCause::Space, value_bytes, (start, stop), growth)
+    Pressure::growing(StallCause::Space, value_bytes, start, stop, growth)
 }
 
 /// Whether a compaction could begin now.

@@ -244,7 +244,7 @@ pub(crate) fn may_win(
     let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
     move |number| {
         let facts = live.value_files.get(number);
-        facts.is_some_and(|facts| survivors.may_win(number, facts, (live.epoch, &snapshots)))
+        facts.is_some_and(|facts| survivors.may_win(number, facts, live.epoch, &snapshots))
     }
 }
 
@@ -256,7 +256,7 @@ fn may_win_group(
 ) -> impl Fn(GroupId) -> bool {
     let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
     let of = |group| group_bytes(&live.groups, group);
-    move |group| survivors.may_win_group(group, of(group), (live.epoch, &snapshots))
+    move |group| survivors.may_win_group(group, of(group), live.epoch, &snapshots)
 }
 
 /// The segment of the cold log to collect for space, and how much that may free.

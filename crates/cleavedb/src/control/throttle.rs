@@ -57,7 +57,7 @@ pub(crate) struct Growth {
 impl Pressure {
     /// Pressure of an `amount` that is acceptable up to `start` and not tolerated from `stop` on.
     pub(crate) fn of(cause: StallCause, amount: u64, start: u64, stop: u64) -> Self {
-        Self::growing(cause, amount, (start, stop), 0.0)
+        Self::growing(cause, amount, start, stop, 0.0)
     }
 
     /// Pressure, as [`Self::of`] has it, of an amount to which a flush adds `growth` bytes for each
@@ -65,7 +65,8 @@ impl Pressure {
     pub(crate) fn growing(
         cause: StallCause,
         amount: u64,
-        (start, stop): (u64, u64),
+        start: u64,
+        stop: u64,
         growth: f64,
     ) -> Self {
         let span = stop.saturating_sub(start).max(1) as f64;
@@ -294,7 +295,7 @@ mod tests {
         let growth = throttle.growth().level0;
         assert!((growth - 0.75).abs() < 1e-3, "{growth}");
         let level0 = |mib: u64| {
-            Pressure::growing(StallCause::Compaction, mib << 20, (128 << 20, 256 << 20), growth)
+            Pressure::growing(StallCause::Compaction, mib << 20, 128 << 20, 256 << 20, growth)
         };
         // The pace falls as if what is written had reached level 0, but never to 0.
         let nanos = || throttle.nanos_per_mib.load(Ordering::Relaxed);

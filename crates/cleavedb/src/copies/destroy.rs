@@ -100,7 +100,7 @@ pub(crate) fn destroy(
     let mut places = vec![own];
     for (at, volume) in current.volumes.iter().enumerate() {
         let named = |e: Error| e.with("volume", volume.directory.display());
-        match open_volume(&volume.directory, open, (current.database_id, at + 1)) {
+        match open_volume(&volume.directory, open, current.database_id, at + 1) {
             Ok(place) => places.push(place),
             // The stamp of the volume went, and with it all that it had.
             Err(e) if e.kind() == ErrorKind::MissingVolume && is_emptied => {}
@@ -138,7 +138,8 @@ fn is_emptied(storage: &dyn Storage) -> Result<bool> {
 fn open_volume(
     path: &Path,
     open: &mut OpenDirectory<'_>,
-    (database_id, number): (u64, usize),
+    database_id: u64,
+    number: usize,
 ) -> Result<Place> {
     let missing = |what| Error::new(ErrorKind::MissingVolume, what);
     let storage = open(path, false).map_err(|e| match e.kind() {

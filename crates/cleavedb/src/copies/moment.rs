@@ -213,9 +213,8 @@ impl<'a> Copying<'a> {
         brought.is_linked = self.links.link(file, &**self.to)?;
         if !brought.is_linked {
             let failed = |e| Error::io("copy a file", e).with("file", file.name).with_remedy();
-            let lens = (file.present, file.len);
             let to = Later(self.to.clone());
-            copy::copy(file.directory, &file.name, &to, lens).map_err(failed)?;
+            copy::copy(file.directory, &file.name, &to, file.present, file.len).map_err(failed)?;
         }
         brought.is_settled = file.is_settled;
         // What a database links was durable before its name; its log may not be.

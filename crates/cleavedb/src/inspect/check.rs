@@ -100,7 +100,7 @@ pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport>
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
     check_retained(engine, &live, &mut report, progress)?;
-    check_live_bytes(&state, &live, (hot, &left_alone), &mut report);
+    check_live_bytes(&state, &live, hot, &left_alone, &mut report);
     progress.add(index)?;
     check_pointers(engine, &state, held.at, &mut report, progress)?;
     check_directory(engine, &mut report)?;
@@ -218,7 +218,7 @@ fn check_extent(
             return fail(what, offset);
         }
         counted += 1;
-        listed.add(&record.header, record.key, record.value, (identity, offset));
+        listed.add(&record.header, record.key, record.value, identity, offset);
     }
     *records += counted;
     if listing.is_some_and(|listing| listing != listed.bytes()) {
@@ -235,7 +235,8 @@ fn check_extent(
 fn check_live_bytes(
     state: &ReadState,
     live: &LiveFiles,
-    (hot, left_alone): (Vec<ValuePointer>, &BTreeSet<Location>),
+    hot: Vec<ValuePointer>,
+    left_alone: &BTreeSet<Location>,
     report: &mut CheckReport,
 ) {
     let mut owned = Owned { live, bytes: BTreeMap::new() };

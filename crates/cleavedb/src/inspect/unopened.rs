@@ -141,7 +141,8 @@ impl Unopened {
 /// What the window may hold of a log file of `len` bytes that begins at log position `base`.
 pub(crate) fn window_behind(
     window: &[u8],
-    (base, len): (u64, u64),
+    base: u64,
+    len: u64,
     head: Option<ReplayHead>,
 ) -> WindowBytes<'_> {
     let begin = head.map_or(0, |head| head.position).max(base.saturating_add(len));

@@ -134,8 +134,8 @@ impl World {
 
     fn flush(&self, work: &Work) {
         let groups = Arc::default();
-        let opened = (&SegmentSet::default(), &[][..]);
-        self.pictures.flushed(&self.full, &work.flushed, opened, &groups);
+        let opened = SegmentSet::default();
+        self.pictures.flushed(&self.full, &work.flushed, &opened, &[], &groups);
     }
 
     /// As the engine installs it, but for the edit.

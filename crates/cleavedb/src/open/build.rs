@@ -54,8 +54,9 @@ pub(crate) fn build(
     directories: Directories,
     options: Options,
     recovered: Recovered,
-    (limit, full): (Option<Limit>, FullDisk),
-    (intent, salt): (Intent, u64),
+    limit: Option<Limit>,
+    full: FullDisk,
+    intent: Intent,
     beside: Option<BesideWriter<'_>>,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
@@ -107,7 +108,7 @@ pub(crate) fn build(
         events: Events::new(options.listeners.clone()),
         latencies: Latencies::new(options.latency_sampling),
         totals_before: live.totals,
-        salt,
+        salt: recovered.salt,
         dead_reads: DeadReads::default(),
         options,
         forgotten_tombstones: Mutex::default(),
@@ -115,7 +116,7 @@ pub(crate) fn build(
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
-    load(&engine, &live, (intent, earlier))?;
+    load(&engine, &live, intent, earlier)?;
     Ok((engine, recovered.report))
 }
 
@@ -157,11 +158,7 @@ fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
 }
 
 /// Reads what is needed of the live files before the first call.
-fn load(
-    engine: &Engine,
-    live: &LiveFiles,
-    (intent, earlier): (Intent, Option<&Engine>),
-) -> Result<()> {
+fn load(engine: &Engine, live: &LiveFiles, intent: Intent, earlier: Option<&Engine>) -> Result<()> {
     open_segments(engine, live, earlier)?;
     if !earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
         hot_load::load(engine, live)?;

@@ -55,7 +55,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let handles = handles.collect::<Result<Vec<&ExtentHandle>>>()?;
     let threads: Vec<usize> = (0..threads(engine, extents.len())).collect();
     let next = AtomicUsize::new(0);
-    let read = side_by_side(&threads, |_| read_some(store, (&extents, &handles), &next));
+    let read = side_by_side(&threads, |_| read_some(store, &extents, &handles, &next));
     let mut read: Vec<_> = read.into_iter().flatten().collect();
     read.sort_unstable_by_key(|(at, ..)| *at);
     let mut found = Vec::with_capacity(read.len());
@@ -74,7 +74,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
         }
     }
     // How often keys were accessed before the open is not known: at first they are hot enough.
-    let load = HotLoad::new(store, found, (keys, store.limit()))?;
+    let load = HotLoad::new(store, found, keys, store.limit())?;
     side_by_side(&threads, |part| load.fill(part, threads.len()));
     load.finish();
     Ok(())
@@ -103,7 +103,8 @@ type Read = (usize, FoundSegment, Result<()>);
 /// Reads one segment after the other, of those that no other thread has taken.
 fn read_some(
     store: &HotStore,
-    (extents, handles): (&[&Extent], &[&ExtentHandle]),
+    extents: &[&Extent],
+    handles: &[&ExtentHandle],
     next: &AtomicUsize,
 ) -> Vec<Read> {
     let mut read = Vec::new();
@@ -160,12 +161,12 @@ fn for_each_record(
     let segment = handle.segment();
     if let Ok(Some(listing)) = handle.read_key_block() {
         let end = extent.place.offset + extent.records_len;
-        return key_block::visit(&listing, segment.identity(), (extent.place, end), visit);
+        return key_block::visit(&listing, segment.identity(), extent.place, end, visit);
     }
     let (offset, len) = handle.key_block_content();
     let listing = readable(segment, offset, len)?;
     let records = readable(segment, extent.place.offset, extent.records_len)?;
-    for_each_of_both(extent, segment, (&records, &listing), visit)
+    for_each_of_both(extent, segment, &records, &listing, visit)
 }
 
 /// Passes to `visit` the records of a segment whose key block `listing` is damaged, up to one whose
@@ -173,7 +174,8 @@ fn for_each_record(
 fn for_each_of_both(
     extent: &Extent,
     segment: &Arc<Segment>,
-    (records, listing): (&[u8], &[u8]),
+    records: &[u8],
+    listing: &[u8],
     mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
 ) -> Result<()> {
     let (mut rest, mut listed, mut offset) = (records, listing, extent.place.offset);

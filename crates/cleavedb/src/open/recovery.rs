@@ -46,6 +46,8 @@ pub(crate) struct Recovered {
     /// Greatest sequence number of an operation that was found.
     pub(crate) last_seq: SeqNo,
     pub(crate) next_seq: SeqNo,
+    /// A random number that differs at each open.
+    pub(crate) salt: u64,
     pub(crate) report: RecoveryReport,
 }
 
@@ -155,6 +157,7 @@ pub(crate) fn recover(
         position,
         last_seq,
         next_seq,
+        salt: new_id,
         report,
     })
 }

@@ -396,14 +396,15 @@ impl<'a> Replay<'a> {
 pub(crate) fn insert_logged(slot: &MemSlot, op: &LoggedOp, file: FileNumber) {
     let header = op.header;
     let encoded_key = EncodedKey::new(header.keyspace, &op.key);
-    let entry = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
+    let encoded_key = encoded_key.as_bytes();
+    let hash = hash64(encoded_key, 0);
     let place = RecordLocation { file, offset: op.offset };
     if header.keyspace == KeyspaceId::SYSTEM {
         slot.has_system.store(true, Ordering::Relaxed);
     }
     let bytes = op.key.len() as u64 + u64::from(header.value_len);
     slot.replayed.fetch_add(bytes, Ordering::Relaxed);
-    insert_record(slot, entry, header.seq, &header, &op.value, place);
+    insert_record(slot, encoded_key, hash, header.seq, &header, &op.value, place);
 }
 
 fn lost(position: u64) -> Error {

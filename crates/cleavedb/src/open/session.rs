@@ -68,10 +68,10 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     let capacity = engine.options.window();
     let len = WINDOW_MIN.min(capacity);
     let position = append.appender.next();
-    let made = Window::create(&*engine.storage, identity, position, (len, capacity));
+    let made = Window::create(&*engine.storage, identity, position, len, capacity);
     let window =
         made.map_err(|e| Error::io("make the log window", e).with("file", "window").with_remedy())?;
-    let began = begin_log(engine, &mut append, &mut manifest, (window, number), is_copy);
+    let began = begin_log(engine, &mut append, &mut manifest, window, number, is_copy);
     if began.is_err() && engine.poison.check().is_ok() {
         let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     }
@@ -101,7 +101,8 @@ fn begin_log(
     engine: &Engine,
     append: &mut Append,
     manifest: &mut Manifest,
-    (window, window_number): (Window, FileNumber),
+    window: Window,
+    window_number: FileNumber,
     is_copy: bool,
 ) -> Result<()> {
     let access = engine.options.log_access(window.survives());
@@ -122,7 +123,7 @@ fn begin_log(
     // Before the edit: if it cannot be opened, nothing has changed.
     let segment = engine.open_segment(FileKind::Log, number, Some(base));
     let begun = segment.and_then(|segment| {
-        say_begun(engine, append, manifest, (&window, window_number), (number, edit))?;
+        say_begun(engine, append, manifest, &window, window_number, number, edit)?;
         Ok(segment)
     });
     if begun.is_err() && is_new && engine.poison.check().is_ok() {
@@ -143,7 +144,7 @@ fn begin_log(
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
     });
     if engine.options.keeps_changes() {
-        engine.retained_log.begin((number, base), append.last_seq() + 1, None);
+        engine.retained_log.begin(number, base, append.last_seq() + 1, None);
     } else {
         engine.retained_log.drop_upto(FileNumber(u64::MAX));
         engine.retained_log.set_first_seq(0);
@@ -155,14 +156,16 @@ fn say_begun(
     engine: &Engine,
     append: &Append,
     manifest: &mut Manifest,
-    (window, number): (&Window, FileNumber),
-    (log, edit): (FileNumber, ValueFileEdit),
+    window: &Window,
+    window_number: FileNumber,
+    log: FileNumber,
+    edit: ValueFileEdit,
 ) -> Result<()> {
     engine.sync_dir()?;
     let last_seq = append.last_seq();
     let seq_limit = last_seq + SEQS_RESERVED;
     let session = Session {
-        window: window.survives().then_some(number),
+        window: window.survives().then_some(window_number),
         boot_id: engine.storage.boot_id(),
         last_seq,
     };

@@ -167,7 +167,8 @@ impl Commit {
     pub(crate) fn write(
         &self,
         mut append: MutexGuard<'_, Append>,
-        (ops, len): (Ops<'_>, u64),
+        ops: Ops<'_>,
+        len: u64,
         durability: Durability,
         numbered: &dyn Fn(SeqNo),
         picture: impl FnOnce() -> Guard<Arc<ReadState>>,
@@ -392,8 +393,8 @@ fn place(
         store(op.key)?;
         store(&op.value)?;
         let place = RecordLocation { file: reserved.file, offset };
-        let entry = (op.encoded_key.as_bytes(), op.hash);
-        insert_record(memtable, entry, seq, &op.header, &op.value, place);
+        let key = op.encoded_key.as_bytes();
+        insert_record(memtable, key, op.hash, seq, &op.header, &op.value, place);
         (seq, offset) = (seq + 1, offset + op.len());
         Ok(())
     })
@@ -410,7 +411,8 @@ pub(crate) struct RecordLocation {
 #[inline]
 pub(crate) fn insert_record(
     memtable: &MemSlot,
-    (encoded_key, hash): (&[u8], u64),
+    encoded_key: &[u8],
+    hash: u64,
     seq: SeqNo,
     header: &Header,
     value: &[u8],
@@ -436,7 +438,7 @@ pub(crate) fn insert_record(
             table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
         }
         RecordKind::Blob | RecordKind::ExpiringBlob => {
-            insert_blob(memtable, (encoded_key, hash), seq, header, value)
+            insert_blob(memtable, encoded_key, hash, seq, header, value)
         }
         RecordKind::Operand => {
             memtable.has_operands.store(true, Ordering::Relaxed);
@@ -453,7 +455,8 @@ pub(crate) fn insert_record(
 #[cold]
 fn insert_blob(
     memtable: &MemSlot,
-    (encoded_key, hash): (&[u8], u64),
+    encoded_key: &[u8],
+    hash: u64,
     seq: SeqNo,
     header: &Header,
     value: &[u8],

@@ -67,8 +67,10 @@ impl PendingWrites {
     /// The `writes` from `lower` (inclusive) to `upper` (exclusive), as versions `seq`, after the
     /// ranges `deleted` were deleted.
     pub(crate) fn new(
-        (writes, deleted): (&Writes, &Deleted),
-        (lower, upper): (&[u8], &[u8]),
+        writes: &Writes,
+        deleted: &Deleted,
+        lower: &[u8],
+        upper: &[u8],
         seq: SeqNo,
     ) -> Self {
         let range = (Bound::Included(lower), Bound::Excluded(upper));
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn entries_are_found_in_the_order_of_the_index() {
         let writes = ["b", "d"].map(|key| (KeptKey::from_slice(key.as_bytes()), None));
-        let mut iter = PendingWrites::new((&BTreeMap::from(writes), &[]), (b"", b"z"), 7);
+        let mut iter = PendingWrites::new(&BTreeMap::from(writes), &[], b"", b"z", 7);
         let mut found = |key: &[u8], seq, before| {
             let sought = if before { iter.seek_before(key, seq) } else { iter.seek(key, seq) };
             sought.unwrap();

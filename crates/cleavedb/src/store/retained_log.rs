@@ -85,7 +85,8 @@ impl RetainedLog {
     /// has ended at `previous_end`.
     pub(crate) fn begin(
         &self,
-        (number, base): (FileNumber, u64),
+        number: FileNumber,
+        base: u64,
         first_seq: SeqNo,
         previous_end: Option<u64>,
     ) {

@@ -344,7 +344,8 @@ impl ReadStates {
         &self,
         slot: &Arc<MemSlot>,
         version: &Arc<Version>,
-        (opened, dropped): (&SegmentSet, &[Location]),
+        opened: &SegmentSet,
+        dropped: &[Location],
         groups: &Arc<GroupTable>,
     ) {
         if planted(Bug::MemTableBeforeItsRun) {

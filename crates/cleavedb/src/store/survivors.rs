@@ -23,7 +23,7 @@ struct Written {
 
 impl Written {
     /// Whether what holds now, with `live` bytes, differs in a way that may let a record go.
-    fn has_changed(&self, live: u64, (epoch, snapshots): (u64, &[SeqNo])) -> bool {
+    fn has_changed(&self, live: u64, epoch: u64, snapshots: &[SeqNo]) -> bool {
         self.epoch != epoch
             || self.live != live
             || self.snapshots.iter().any(|held| !snapshots.contains(held))
@@ -51,7 +51,8 @@ impl Survivors {
     pub(crate) fn written(
         &mut self,
         files: impl IntoIterator<Item = (FileNumber, u64)>,
-        (epoch, snapshots): (u64, &[SeqNo]),
+        epoch: u64,
+        snapshots: &[SeqNo],
         value_files: &ValueFiles,
     ) {
         self.files.retain(|number, _| value_files.get(*number).is_some());
@@ -65,10 +66,11 @@ impl Survivors {
         &self,
         number: FileNumber,
         facts: &ValueFileMeta,
-        (epoch, snapshots): (u64, &[SeqNo]),
+        epoch: u64,
+        snapshots: &[SeqNo],
     ) -> bool {
         let written = self.files.get(&number).filter(|_| !planted(Bug::CollectsInVain));
-        written.is_none_or(|written| written.has_changed(facts.live, (epoch, snapshots)))
+        written.is_none_or(|written| written.has_changed(facts.live, epoch, snapshots))
     }
 
     /// Records that a collection, as in [`Survivors::written`], of these groups, each with its
@@ -76,7 +78,8 @@ impl Survivors {
     pub(crate) fn collected_without_gain(
         &mut self,
         groups: impl IntoIterator<Item = (GroupId, u64)>,
-        (epoch, snapshots): (u64, &[SeqNo]),
+        epoch: u64,
+        snapshots: &[SeqNo],
     ) {
         let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
         self.groups.retain(|_, written| written.epoch == epoch);
@@ -84,9 +87,15 @@ impl Survivors {
     }
 
     /// Whether a collection of `group`, of `bytes` now, may win something.
-    pub(crate) fn may_win_group(&self, group: GroupId, bytes: u64, now: (u64, &[SeqNo])) -> bool {
+    pub(crate) fn may_win_group(
+        &self,
+        group: GroupId,
+        bytes: u64,
+        epoch: u64,
+        snapshots: &[SeqNo],
+    ) -> bool {
         let written = self.groups.get(&group).filter(|_| !planted(Bug::CollectsInVain));
-        written.is_none_or(|written| written.has_changed(bytes, now))
+        written.is_none_or(|written| written.has_changed(bytes, epoch, snapshots))
     }
 }
 
@@ -108,10 +117,10 @@ mod tests {
         }
         let facts = |value_files: &ValueFiles| value_files.get(number).unwrap().clone();
         let mut survivors = Survivors::default();
-        assert!(survivors.may_win(number, &facts(&value_files), (3, &[])), "a log file");
-        survivors.written([(number, 900)], (3, &[7, 9]), &value_files);
+        assert!(survivors.may_win(number, &facts(&value_files), 3, &[]), "a log file");
+        survivors.written([(number, 900)], 3, &[7, 9], &value_files);
         let may_win = |value_files: &ValueFiles, epoch, snapshots: &[SeqNo]| {
-            survivors.may_win(number, &facts(value_files), (epoch, snapshots))
+            survivors.may_win(number, &facts(value_files), epoch, snapshots)
         };
         assert!(!may_win(&value_files, 3, &[7, 9]) && !may_win(&value_files, 3, &[7, 9, 12]));
         assert!(may_win(&value_files, 4, &[7, 9]) && may_win(&value_files, 3, &[9]));

@@ -98,7 +98,7 @@ pub(crate) fn put(
         .and_then(|writer| Ok((writer.len(), writer.finish(keyspace.id, key)?)));
     let (len, (pointer, file_len)) = written.map_err(|e| engine.with_volume(e).with_remedy())?;
     engine.counters.blob_written.add(file_len);
-    name_blob(engine, &mut new, (keyspace, key), file_len)?;
+    name_blob(engine, &mut new, keyspace, key, file_len)?;
     commit(engine, target, pointer, terms)?;
     engine.counters.blob_bytes.add(len);
     memtables::rotate_blobs(engine);
@@ -181,7 +181,8 @@ fn check_room(engine: &Engine, len: u64) -> Result<()> {
 fn name_blob(
     engine: &Engine,
     new: &mut NewBlob<'_>,
-    (keyspace, key): (&CatalogEntry, &[u8]),
+    keyspace: &CatalogEntry,
+    key: &[u8],
     file_len: u64,
 ) -> Result<()> {
     let number = new.number;

@@ -74,7 +74,7 @@ pub(crate) fn write_changes<'a>(
     }
     ranges.tidy();
     encoded_changes::encoded(engine, changes, &ranges, |ops| {
-        write_ranges(engine, (ops, bytes), &ranges, durability, terms)
+        write_ranges(engine, ops, bytes, &ranges, durability, terms)
     })?;
     ranges.done();
     Ok(())
@@ -84,7 +84,8 @@ pub(crate) fn write_changes<'a>(
 /// removals.
 pub(crate) fn write_ranges(
     engine: &Engine,
-    (ops, bytes): (Ops<'_>, u64),
+    ops: Ops<'_>,
+    bytes: u64,
     ranges: &RangeDeletes<'_>,
     durability: Durability,
     terms: Terms<'_>,
@@ -393,7 +394,7 @@ fn commit_batch(
         return Err(Error::new(ErrorKind::Conflict, what));
     }
     let numbered = terms.numbered.unwrap_or(&|_| {});
-    engine.commit.write(append, (ops, len), durability, numbered, || engine.state.load())
+    engine.commit.write(append, ops, len, durability, numbered, || engine.state.load())
 }
 
 /// Refuses writes other than deletes while the reserve is in use.

@@ -41,7 +41,8 @@ impl fmt::Display for Collected {
 }
 
 pub(super) fn run(
-    (dropped, args): (bool, &BoundArgs),
+    dropped: bool,
+    args: &BoundArgs,
     within: &Within,
     global: &Global,
     console: &Console,

@@ -13,7 +13,8 @@ use crate::global::Global;
 use crate::store;
 
 pub(super) fn run(
-    (key, ttl): (&OsStr, Option<Duration>),
+    key: &OsStr,
+    ttl: Option<Duration>,
     within: &Within,
     global: &Global,
     console: &Console,

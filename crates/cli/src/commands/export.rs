@@ -116,7 +116,7 @@ fn save(
             sink.begin(keyspace.name(), options)?;
         }
         let cursor = snapshot.keyspace(keyspace).cursor(..);
-        save_one((cursor, options.ttl.is_some()), sink, &mut outcome, (progress, console))?;
+        save_one(cursor, options.ttl.is_some(), sink, &mut outcome, progress, console)?;
         let is_bare = options != KeyspaceOptions::default() || outcome.items == before;
         let says = keyspaces.len() > 1 && !sink.keeps_options() && keyspace.name() != DEFAULT;
         outcome.bare += u64::from(is_bare && says);
@@ -128,10 +128,12 @@ fn save(
 
 /// Writes the items of a keyspace, in which values may expire by themselves.
 fn save_one(
-    (mut cursor, by_itself): (Cursor, bool),
+    mut cursor: Cursor,
+    by_itself: bool,
     sink: &mut dyn Sink,
     outcome: &mut Exported,
-    (progress, console): (&Progress, &Console),
+    progress: &Progress,
+    console: &Console,
 ) -> Result<()> {
     while cursor.next()? {
         interrupt::check()?;

@@ -35,7 +35,7 @@ pub(super) fn run(
     let key = from_argument(&args.key, global.hex)?;
     let db = store::open_or_follow(global, console)?;
     let printed = store::find_keyspace(&db, within)
-        .and_then(|keyspace| print(&keyspace, &key, args, (console.on_terminal(), console)));
+        .and_then(|keyspace| print(&keyspace, &key, args, console.on_terminal(), console));
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
@@ -46,10 +46,11 @@ pub(super) fn print(
     keyspace: &Keyspace,
     key: &[u8],
     args: &GetArgs,
-    (line_end, console): (bool, &Console),
+    line_end: bool,
+    console: &Console,
 ) -> Result<()> {
     if args.below {
-        return print_below(keyspace, key, (line_end, console));
+        return print_below(keyspace, key, line_end, console);
     }
     let mut reader = keyspace.get_reader(key)?.ok_or(Failure::NotFound)?;
     let offset = args.offset.unwrap_or_default().min(reader.len());
@@ -96,11 +97,7 @@ fn write(mut reader: ValueReader, len: u64, console: &Console) -> Result<Option<
 }
 
 /// Prints the value of `key` below a merge that cannot be applied.
-fn print_below(
-    keyspace: &Keyspace,
-    key: &[u8],
-    (line_end, console): (bool, &Console),
-) -> Result<()> {
+fn print_below(keyspace: &Keyspace, key: &[u8], line_end: bool, console: &Console) -> Result<()> {
     let value = keyspace.get_below_failed_merge(key)?.ok_or(Failure::NotFound)?;
     if console.json() {
         let (key, value) = (console.json_bytes(key), console.json_bytes(&value));

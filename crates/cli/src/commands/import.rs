@@ -56,7 +56,8 @@ impl fmt::Display for Imported {
 }
 
 pub(super) fn run(
-    (place, layout): (&Place, &Layout),
+    place: &Place,
+    layout: &Layout,
     bulk: &BulkArgs,
     within: &Within,
     global: &Global,

@@ -51,14 +51,12 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Get { args, within } => get::run(&args, &within, global, console),
         Command::Put { key, value, file, ttl, durability, within } => {
             let global = &global.with_durability(durability);
-            put::run((&key, &Source::of(value, file), ttl), &within, global, console)
+            put::run(&key, &Source::of(value, file), ttl, &within, global, console)
         }
         Command::Merge { args, durability, within } => {
             merge::run(&args, &within, &global.with_durability(durability), console)
         }
-        Command::Expire { key, ttl, within } => {
-            expire::run((&key, ttl.0), &within, global, console)
-        }
+        Command::Expire { key, ttl, within } => expire::run(&key, ttl.0, &within, global, console),
         Command::Del { args, within } => del::run(&args, &within, global, console),
         Command::Scan { args, within } => scan::run(&args, &within, global, console),
         Command::Count { args, within } => count::run(&args, &within, global, console),
@@ -68,7 +66,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Completions { shell } => manual::complete(shell, Arguments::command(), console),
         Command::Man { dir } => manual::man(dir.as_deref(), Arguments::command(), console),
         Command::Import { place, layout, bulk, within } => {
-            import::run((&place, &layout), &bulk, &within, global, console)
+            import::run(&place, &layout, &bulk, &within, global, console)
         }
         Command::Export { place, layout, within } => {
             export::run(&place, &layout, &within, global, console)
@@ -79,7 +77,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),
         Command::Collect { dropped, bounds, within } => {
-            collect::run((dropped, &bounds), &within, global, console)
+            collect::run(dropped, &bounds, &within, global, console)
         }
         Command::Compact { bounds, within } => compact::run(&bounds, &within, global, console),
         Command::Destroy { yes } => destroy::run(yes, global, console),

@@ -50,7 +50,9 @@ impl Source {
 }
 
 pub(super) fn run(
-    (key, source, ttl): (&OsStr, &Source, Option<Duration>),
+    key: &OsStr,
+    source: &Source,
+    ttl: Option<Duration>,
     within: &Within,
     global: &Global,
     console: &Console,
@@ -59,14 +61,14 @@ pub(super) fn run(
     let path = match source {
         Source::Argument(value) => {
             let value = from_argument(value, global.hex)?;
-            return put_whole((&key, &value), ttl, within, global, console);
+            return put_whole(&key, &value, ttl, within, global, console);
         }
         Source::File(path) => path,
     };
     let mut input = Input::open(path, console)?;
     let begun = input.begin(global.hex)?;
     if let Begun::Whole(value) = begun {
-        return put_whole((&key, &value), ttl, within, global, console);
+        return put_whole(&key, &value, ttl, within, global, console);
     }
     let db = store::open_or_create(global, console)?;
     let put = store::keyspace(&db, within).and_then(|keyspace| {
@@ -81,14 +83,15 @@ pub(super) fn run(
 
 /// Stores a value that is in memory.
 fn put_whole(
-    (key, value): (&[u8], &[u8]),
+    key: &[u8],
+    value: &[u8],
     ttl: Option<Duration>,
     within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     let db = store::open_or_create(global, console)?;
-    let put = store::keyspace(&db, within).and_then(|keyspace| store(&keyspace, (key, value), ttl));
+    let put = store::keyspace(&db, within).and_then(|keyspace| store(&keyspace, key, value, ttl));
     store::closed(db, put)?;
     announce(key, value.len() as u64, console)?;
     Ok(Exit::Done)
@@ -97,7 +100,8 @@ fn put_whole(
 /// Stores a value that lives for `ttl`, or as long as the keyspace says.
 pub(super) fn store(
     keyspace: &Keyspace,
-    (key, value): (&[u8], &[u8]),
+    key: &[u8],
+    value: &[u8],
     ttl: Option<Duration>,
 ) -> Result<()> {
     let Some(ttl) = ttl else { return Ok(keyspace.put(key, value)?) };

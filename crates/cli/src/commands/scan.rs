@@ -71,7 +71,7 @@ fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
         };
         let expires = Moment::of(cursor.expiry());
         let key = cursor.key().unwrap_or_default();
-        print_one((key, value.as_deref(), expires), args, console)?;
+        print_one(key, value.as_deref(), expires, args, console)?;
         left -= 1;
     }
     console.flush()?;
@@ -79,7 +79,9 @@ fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
 }
 
 fn print_one(
-    (key, value, expires): (&[u8], Option<&[u8]>, Option<Moment>),
+    key: &[u8],
+    value: Option<&[u8]>,
+    expires: Option<Moment>,
     args: &ScanArgs,
     console: &Console,
 ) -> Result<()> {

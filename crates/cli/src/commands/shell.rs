@@ -177,11 +177,11 @@ impl Shell<'_> {
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
             ShellCommand::Get(args) => {
-                get::print(keyspace, &bytes(&args.key)?, args, (true, console))?;
+                get::print(keyspace, &bytes(&args.key)?, args, true, console)?;
             }
             ShellCommand::Put { key, value, ttl } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
-                put::store(keyspace, (&key, &value), *ttl)?;
+                put::store(keyspace, &key, &value, *ttl)?;
                 put::announce(&key, value.len() as u64, console)?;
             }
             ShellCommand::Merge(args) => merge::merge(keyspace, args, console)?,

@@ -240,7 +240,7 @@ impl CompactionJob {
         let middle = if subcompactions == SubcompactionMode::Never { None } else { self.middle()? };
         let middle = middle.as_deref();
         let stop = Stop::new(cancel);
-        let slice = |bounds| self.merge_slice(bounds, factory, keeper.split(), &stop);
+        let slice = |(lower, upper)| self.merge_slice(lower, upper, factory, keeper.split(), &stop);
         let slices = match (middle, subcompactions) {
             (None, _) => vec![slice((None, None))],
             (_, SubcompactionMode::AtOnce) => {

@@ -160,8 +160,8 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
             below = &below[1..];
         }
         let neighbours = &tables[start..tables.len().min(start + NEIGHBOURS_MAX)];
-        let limits = (enough, together.bytes_max);
-        for (cost, count) in costs_down(picker, level, neighbours, below, limits) {
+        let costs = costs_down(picker, level, neighbours, below, enough, together.bytes_max);
+        for (cost, count) in costs {
             if cheapest.is_none_or(|(least, _)| cost < least) {
                 cheapest = Some((cost, &neighbours[..count]));
             }
@@ -180,7 +180,8 @@ fn costs_down<'a>(
     level: u8,
     tables: &'a [Arc<TableHandle>],
     mut below: &'a [Arc<TableHandle>],
-    (enough, most): (u64, u64),
+    enough: u64,
+    most: u64,
 ) -> impl Iterator<Item = (f64, usize)> + 'a {
     let (mut own, mut met) = (0, 0);
     let free = |table: &Arc<TableHandle>| !picker.constraints.is_busy(table);

@@ -164,7 +164,7 @@ fn the_strict_directory_reorders_and_the_ordered_one_does_not() {
 
 /// A window of one block, whose file and name are durable, and what sees its stores.
 fn window(sim: &Sim) -> Arc<dyn WindowObserver> {
-    Window::create(sim, WINDOW, 0, (BLOCK, BLOCK)).unwrap();
+    Window::create(sim, WINDOW, 0, BLOCK, BLOCK).unwrap();
     let file = sim.open(&Name::fixed(FileKind::Window), Mode::ReadWrite, Access::Random).unwrap();
     file.sync().unwrap();
     sim.sync_dir().unwrap();
@@ -211,7 +211,7 @@ fn stores_without_a_gap_are_one_operation_that_a_kill_may_cut() {
 fn a_window_on_the_heap_is_no_file() {
     let sim = Sim::new();
     sim.set_window_survives(false);
-    Window::create(&sim, WINDOW, 0, (BLOCK, BLOCK)).unwrap();
+    Window::create(&sim, WINDOW, 0, BLOCK, BLOCK).unwrap();
     sim.sync_dir().unwrap();
     assert_eq!(at_end(&sim, SECTOR).process_kill().list(), []);
 }

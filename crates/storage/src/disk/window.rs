@@ -109,7 +109,7 @@ mod tests {
     fn with_window(test: impl FnOnce(&std::path::Path, &Arc<dyn Storage>, Window)) {
         let dir = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Storage> = Arc::new(Disk::open(dir.path(), false).unwrap());
-        let window = Window::create(&*disk, OURS, 9, (BLOCK, 4 * BLOCK)).unwrap();
+        let window = Window::create(&*disk, OURS, 9, BLOCK, 4 * BLOCK).unwrap();
         if !window.survives() {
             eprintln!("skipped: this machine cannot map a file");
             return;

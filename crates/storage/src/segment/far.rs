@@ -49,7 +49,7 @@ impl Segment {
 
 impl FarRecord<'_> {
     /// Fails unless this is the record of (`keyspace`, `key`, `seq`).
-    pub fn is_of(&self, (keyspace, key, seq): (KeyspaceId, &[u8], SeqNo)) -> Result<()> {
+    pub fn is_of(&self, keyspace: KeyspaceId, key: &[u8], seq: SeqNo) -> Result<()> {
         if self.key == key && self.header.seq == seq && self.header.keyspace == keyspace {
             return Ok(());
         }

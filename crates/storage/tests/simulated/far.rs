@@ -48,9 +48,9 @@ fn a_copy_in_pieces_is_the_record_at_its_new_place() {
     to.read(copied.offset, &mut bytes).unwrap();
     assert_eq!(to.verify(&bytes, copied, KEYSPACE, b"key", 5).unwrap().value, value);
     let far = to.far(copied).unwrap();
-    assert!(far.is_of((KEYSPACE, b"key", 5)).is_ok());
-    assert!(far.is_of((KEYSPACE, b"kez", 5)).is_err());
-    assert!(far.is_of((KEYSPACE, b"key", 6)).is_err());
+    assert!(far.is_of(KEYSPACE, b"key", 5).is_ok());
+    assert!(far.is_of(KEYSPACE, b"kez", 5).is_err());
+    assert!(far.is_of(KEYSPACE, b"key", 6).is_err());
 }
 
 #[test]

@@ -141,6 +141,6 @@ fn a_full_disk_without_room_for_the_name_of_a_window_has_it_in_memory() {
     let storage = Faulty::over(&Sim::new());
     storage.fail_matching(Rule::both(Op::Create, FileKind::Window), Fault::NoSpace);
     let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
-    let window = Window::create(&storage, identity, 0, (4 * KIB as usize, 4 * KIB as usize));
+    let window = Window::create(&storage, identity, 0, 4 * KIB as usize, 4 * KIB as usize);
     assert!(!window.unwrap().survives());
 }

@@ -56,7 +56,8 @@ pub trait Liveness {
 /// Collects files and groups, one after the other: together they cost the syncs, the edit and the
 /// run of one.
 pub struct Collector<'w, 'a> {
-    groups: (&'w GroupTable, GroupSizes),
+    table: &'w GroupTable,
+    sizes: GroupSizes,
     liveness: &'w dyn Liveness,
     sinks: Sinks<'w>,
     cancelled: &'w dyn Fn() -> bool,
@@ -66,19 +67,22 @@ pub struct Collector<'w, 'a> {
 }
 
 impl<'w, 'a> Collector<'w, 'a> {
-    /// A collector of files, and of groups of a table, which split by their sizes. Survivors go to
+    /// A collector of files, and of groups of `table`, which split by `sizes`. Survivors go to
     /// `segments` and `extents`; keys of the run lie in `arena`. `cancelled` is called now and
     /// then: a collection that is cancelled fails with [`ErrorKind::Closed`].
     pub fn new(
-        groups: (&'w GroupTable, GroupSizes),
+        table: &'w GroupTable,
+        sizes: GroupSizes,
         liveness: &'w dyn Liveness,
-        (segments, extents): (SurvivorWriter<'w>, ExtentWriter<'w>),
+        segments: SurvivorWriter<'w>,
+        extents: ExtentWriter<'w>,
         cancelled: &'w dyn Fn() -> bool,
         arena: &'a Arena,
     ) -> Self {
         let sinks = Sinks { segments, extents };
         Self {
-            groups,
+            table,
+            sizes,
             liveness,
             sinks,
             cancelled,
@@ -122,7 +126,7 @@ impl<'w, 'a> Collector<'w, 'a> {
             !others.is_empty() && !extents.iter().any(|extent| extent.holds(place))
         };
         let begin = Instant::now();
-        let (table, sizes) = self.groups;
+        let (table, sizes) = (self.table, self.sizes);
         let run = &mut self.run;
         let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.output.liveness_time += begin.elapsed();

@@ -30,7 +30,8 @@ impl KeyBlock {
         header: &Header,
         key: &[u8],
         value: &[u8],
-        (identity, offset): (FileIdentity, u64),
+        identity: FileIdentity,
+        offset: u64,
     ) {
         self.0.extend_from_slice(&header.encode(identity, offset));
         self.0.extend_from_slice(key);
@@ -74,7 +75,8 @@ impl ListingBuilder {
         header: &Header,
         key: &[u8],
         value: &[u8],
-        at: (FileIdentity, u64),
+        identity: FileIdentity,
+        offset: u64,
     ) {
         self.records += 1;
         self.len += header.record_len() as u64;
@@ -82,7 +84,7 @@ impl ListingBuilder {
             self.listing = None;
         }
         if let Some(listing) = &mut self.listing {
-            listing.add(header, key, value, at);
+            listing.add(header, key, value, identity, offset);
         }
     }
 
@@ -109,7 +111,8 @@ impl ListingBuilder {
 pub fn visit(
     listing: &[u8],
     identity: FileIdentity,
-    (from, end): (Location, u64),
+    from: Location,
+    end: u64,
     mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
 ) -> Result<()> {
     let Location { file, mut offset } = from;
@@ -154,7 +157,7 @@ mod tests {
         for (seq, (kind, len)) in (1..).zip(records) {
             let (key, value) = ([b'k', seq as u8], vec![7; *len]);
             let header = Header::new(*kind, KeyspaceId(2), seq, &key, &value);
-            builder.add(&header, &key, &value, (identity(), offset));
+            builder.add(&header, &key, &value, identity(), offset);
             offset += header.record_len() as u64;
         }
         (builder.finish(offset), offset)
@@ -163,7 +166,7 @@ mod tests {
     fn read(listing: &[u8], end: u64) -> Result<Vec<(RecordKind, u64, usize, u64)>> {
         let mut seen = Vec::new();
         let place = Location { file: FILE, offset: 4096 };
-        visit(listing, identity(), (place, end), |record, at| {
+        visit(listing, identity(), place, end, |record, at| {
             let Header { kind, seq, .. } = record.header;
             seen.push((kind, seq, record.value.len(), at.offset));
             Ok(())

@@ -70,7 +70,7 @@ impl ExtentReader {
     ) -> Result<u64> {
         let (place, end) = (self.place(), self.end());
         if let Some(bytes) = self.handle.read_key_block()? {
-            key_block::visit(&bytes, self.handle.segment().identity(), (place, end), visit)?;
+            key_block::visit(&bytes, self.handle.segment().identity(), place, end, visit)?;
             return Ok(self.handle.key_block_len());
         }
         let Location { file, mut offset } = place;

@@ -166,13 +166,13 @@ impl<'a> ExtentWriter<'a> {
         key: &[u8],
         value: &[u8],
     ) -> Result<ValuePointer> {
-        self.add(group, header, (key, value), |file| file.append(header, key, value))
+        self.add(group, header, key, value, |file| file.append(header, key, value))
     }
 
     /// As [`ExtentWriter::append`], for a separated value in pieces.
     pub fn append_far(&mut self, group: GroupId, record: &FarRecord<'_>) -> Result<ValuePointer> {
         let header = Header { more: false, ..record.header };
-        self.add(group, &header, (&record.key, &record.front), |file| file.append_far(record))
+        self.add(group, &header, &record.key, &record.front, |file| file.append_far(record))
     }
 
     /// Appends, by `append`, a record of `key` and `value` to `group`; a separated value is not
@@ -182,7 +182,8 @@ impl<'a> ExtentWriter<'a> {
         &mut self,
         group: GroupId,
         header: &Header,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
         append: impl FnOnce(&mut SegmentWriter) -> Result<ValuePointer>,
     ) -> Result<ValuePointer> {
         let other = self.open.as_ref().is_some_and(|(extent, _)| extent.group != group);
@@ -199,7 +200,7 @@ impl<'a> ExtentWriter<'a> {
         let encoded_key = EncodedKey::new(header.keyspace, key);
         let encoded_key = encoded_key.as_bytes();
         let pointer = append(file)?;
-        self.listing.add(header, key, value, (file.identity(), pointer.offset));
+        self.listing.add(header, key, value, file.identity(), pointer.offset);
         extent.records += 1;
         match header.kind {
             kind if kind.is_separated() => extent.separated += u64::from(pointer.len),

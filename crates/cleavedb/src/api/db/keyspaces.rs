@@ -153,7 +153,8 @@ impl Db {
         let bytes = name_op.len() + (lower.len() + upper.len()) as u64 + of_dictionaries;
         ops.extend(ranges.removals());
         // Durable, so that jobs may drop what it leaves, which they are woken for.
-        write::write_ranges(engine, (Ops::Few(&ops), bytes), &ranges, Durability::Sync, terms)?;
+        let ops = Ops::Few(&ops);
+        write::write_ranges(engine, ops, bytes, &ranges, Durability::Sync, terms)?;
         ranges.done();
         engine.catalog.named().remove(&entry);
         dictionaries::are_dropped(engine, &dropped);

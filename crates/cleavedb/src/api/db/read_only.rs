@@ -82,7 +82,7 @@ impl Db {
         options: Options,
     ) -> Result<Self> {
         let mut volume = |path: &Path, _| volume(path).map(layered);
-        let place = (layered(storage), None);
-        Self::open_all(place, &mut volume, existing(options), (Intent::Read, NO_SALT))
+        let (first, options) = (layered(storage), existing(options));
+        Self::open_all(first, None, &mut volume, options, Intent::Read, NO_SALT)
     }
 }

@@ -93,8 +93,8 @@ impl Db {
             let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, false)?);
             Ok(beside(disk))
         };
-        let first = (beside(Arc::new(storage)), Some(path));
-        Self::open_followed(first, &mut volume, options).map_err(named)
+        let first = beside(Arc::new(storage));
+        Self::open_followed(first, Some(path), &mut volume, options).map_err(named)
     }
 
     /// As [`Db::open_secondary_with`], in `storage`; `volume` opens the directory of a volume by
@@ -106,25 +106,26 @@ impl Db {
         options: Options,
     ) -> Result<Self> {
         let mut volume = |path: &Path, _| volume(path).map(beside);
-        Self::open_followed((beside(storage), None), &mut volume, options)
+        Self::open_followed(beside(storage), None, &mut volume, options)
     }
 
     fn open_followed(
-        first: (Arc<dyn Storage>, Option<&Path>),
+        first: Arc<dyn Storage>,
+        path: Option<&Path>,
         volume: &mut OpenDirectory<'_>,
         options: Options,
     ) -> Result<Self> {
         let options = Options { create_if_missing: false, ..options };
-        check_openable(&*first.0, &options)?;
+        check_openable(&*first, &options)?;
         let start = Instant::now();
-        let mut opened = Self::try_to_follow(&first, volume, &options);
+        let mut opened = Self::try_to_follow(&first, path, volume, &options);
         // What is missing may have been removed since the manifest was read.
         for pause in PAUSES {
             match &opened {
                 Err(e) if may_pass(e.kind()) => thread::sleep(pause),
                 _ => break,
             }
-            opened = Self::try_to_follow(&first, volume, &options);
+            opened = Self::try_to_follow(&first, path, volume, &options);
         }
         let follower = opened?;
         let (engine, report) = (follower.base()?, follower.report());
@@ -142,7 +143,8 @@ impl Db {
     }
 
     fn try_to_follow(
-        (first, path): &(Arc<dyn Storage>, Option<&Path>),
+        first: &Arc<dyn Storage>,
+        path: Option<&Path>,
         volume: &mut OpenDirectory<'_>,
         options: &Options,
     ) -> Result<Follower> {
@@ -153,7 +155,7 @@ impl Db {
         let options = found.resolve(options.clone())?;
         options.validate()?;
         let options = options.within_memory();
-        let directories = directories::find(first, *path, &options, volume)?;
+        let directories = directories::find(first, path, &options, volume)?;
         Follower::new(directories.placed, found.into_current(), options)
     }
 

@@ -170,7 +170,8 @@ impl<'e> Job<'e> for Compact<'e> {
         }
     }
 
-    fn install(&mut self, (job, dropped_pointers): Self::Output) -> Result<Vec<FileNumber>> {
+    fn install(&mut self, output: Self::Output) -> Result<Vec<FileNumber>> {
+        let (job, dropped_pointers) = output;
         let (engine, moves) = (self.engine, self.compaction.moves);
         let created = job.created().to_vec();
         let (index, stats) = job.finish();

@@ -172,7 +172,7 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.commit_edit(&mut manifest, &edit)?;
         hot.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
-        engine.state.flushed(&self.slot, version, (&opened, hot.dropped()), groups);
+        engine.state.flushed(&self.slot, version, &opened, hot.dropped(), groups);
         hot.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);

@@ -245,7 +245,7 @@ struct Text {
 
 impl Text {
     fn new(labels: &[(&str, &str)]) -> Self {
-        let labels: Vec<String> = labels.iter().copied().map(label).collect();
+        let labels: Vec<String> = labels.iter().map(|(name, value)| label(name, value)).collect();
         Self { out: String::new(), labels: labels.join(","), name: String::new() }
     }
 
@@ -264,7 +264,7 @@ impl Text {
 
     /// A figure of the part of the metric whose name ends in `end`.
     fn part(&mut self, end: &str, labels: &[(&str, &str)], value: impl Display) {
-        let own = labels.iter().copied().map(label);
+        let own = labels.iter().map(|(name, value)| label(name, value));
         let all = Some(self.labels.clone()).filter(|labels| !labels.is_empty());
         let all: Vec<String> = all.into_iter().chain(own).collect();
         let labels = if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) };
@@ -283,7 +283,7 @@ impl Text {
 }
 
 /// A label, in the characters that the format allows.
-fn label((name, value): (&str, &str)) -> String {
+fn label(name: &str, value: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

@@ -114,10 +114,9 @@ fn recovered(storage: &MultiDirStorage, options: &Options) -> Result<(Engine, Se
     let (volumes, (_, full)) = (found.volumes().to_vec(), FullDisk::over(first.storage.clone()));
     let placed = Arc::new(MultiDirStorage::new(first, storage.volumes().map(layered).collect())?);
     let directories = Directories { placed, volumes, locks: Vec::new() };
+    // No file is created, so no number needs a salt.
     let recovered = recover(&directories, options, Some(found), 0)?;
     let last_seq = recovered.last_seq;
-    // No file is created, so no number needs a salt.
-    let intent = (Intent::Read, 0);
-    let built = build(directories, options.clone(), recovered, (None, full), intent, None)?;
+    let built = build(directories, options.clone(), recovered, None, full, Intent::Read, None)?;
     Ok((built.0, last_seq))
 }

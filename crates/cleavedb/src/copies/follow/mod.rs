@@ -415,6 +415,8 @@ impl Parts<'_> {
             position: place.tail.position,
             last_seq: seq,
             next_seq: seq + 1,
+            // No file is created, so no number needs a salt.
+            salt: 0,
             report: RecoveryReport::default(),
         }
     }
@@ -435,8 +437,7 @@ impl Parts<'_> {
         // Whether changes are kept is a matter of the process that writes.
         let change_retention_bytes = Some(place.manifest.live().change_log.bytes);
         let options = Options { change_retention_bytes, ..self.options.clone() };
-        // No file is created, so no number needs a salt.
-        build(directories, options, recovered, (None, full), (intent, 0), Some(beside))
+        build(directories, options, recovered, None, full, intent, Some(beside))
             .map(|(engine, _)| engine)
     }
 }

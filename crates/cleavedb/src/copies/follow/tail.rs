@@ -38,18 +38,18 @@ impl Source<'_> {
         opened.map_err(|e| Error::unopened("open a log file", e).with("file", name))
     }
 
-    /// A reader of `file` at `offset`, to its end if that is known; only a file without a known end
-    /// may lie in the window.
+    /// A reader of `file` from `at` on, to its end if that is known; only a file without a known
+    /// end may lie in the window.
     fn reader<'r>(
         &'r self,
-        (file, number): (&'r dyn File, FileNumber),
-        (base, offset): (u64, u64),
+        file: &'r dyn File,
+        at: At,
         sealed: Option<u64>,
         with_window: bool,
     ) -> Result<LogReader<'r>> {
         let window = self.window.filter(|_| sealed.is_none() && with_window);
-        let identity = FileIdentity::new(self.database_id, number);
-        LogReader::new(file, window, identity, base, offset, sealed)
+        let identity = FileIdentity::new(self.database_id, at.file);
+        LogReader::new(file, window, identity, at.base, at.offset, sealed)
     }
 }
 
@@ -143,11 +143,11 @@ impl Tail {
         facts: &ValueFileMeta,
     ) -> Result<Option<u64>> {
         let file = from.open(number)?;
-        let file = (&*file, number);
-        let in_file = from.reader(file, (0, 0), facts.len, false)?.header()?;
+        let begin = |base| At { file: number, base, offset: 0 };
+        let in_file = from.reader(&*file, begin(0), facts.len, false)?.header()?;
         let base = self.reached.next_multiple_of(BLOCK as u64);
         let header = match in_file {
-            None => from.reader(file, (base, 0), facts.len, true)?.header()?,
+            None => from.reader(&*file, begin(base), facts.len, true)?.header()?,
             found => found,
         };
         let joins = |header: &FileHeader| {
@@ -160,8 +160,7 @@ impl Tail {
     /// Reads the records of a file from `at` on.
     fn read_file(&mut self, from: &Source<'_>, at: At, facts: &ValueFileMeta) -> Result<()> {
         let file = from.open(at.file)?;
-        let place = (at.base, at.offset);
-        let mut reader = from.reader((&*file, at.file), place, facts.len, true)?;
+        let mut reader = from.reader(&*file, at, facts.len, true)?;
         let mut batches = Batches::new(&mut reader, Values::InWindow);
         let mut batch = Vec::new();
         let mut at = at;

@@ -23,7 +23,8 @@ use super::{records, words};
 /// Dumps the group file `name`. `extents` are those that the manifest names in it, in order; none
 /// if it does not name the file.
 pub(super) fn dump(
-    (name, file): (Name, Arc<dyn File>),
+    name: Name,
+    file: Arc<dyn File>,
     identity: FileIdentity,
     extents: Option<Vec<Extent>>,
     out: &mut Out<'_>,
@@ -134,7 +135,7 @@ impl Walk<'_, '_> {
                 if kind == RecordKind::Delete || kind.is_inline() {
                     facts.push(("tombstone", "it only hides older records of its key".into()));
                 }
-                records::operation(offset, header, (key, value), facts, self.out)
+                records::operation(offset, header, key, value, facts, self.out)
             }
         }
     }
@@ -171,7 +172,7 @@ impl Walk<'_, '_> {
         let Some(extent) = &self.extent else { return self.out.line(offset, "key block", facts) };
         let end = extent.place.offset + extent.records_len;
         let mut count = 0u64;
-        let told = key_block::visit(value, self.segment.identity(), (extent.place, end), |_, _| {
+        let told = key_block::visit(value, self.segment.identity(), extent.place, end, |_, _| {
             count += 1;
             Ok(())
         });

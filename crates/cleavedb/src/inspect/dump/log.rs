@@ -124,7 +124,7 @@ impl Walk<'_, '_, '_> {
                 self.out.line(offset, records::named(header.kind), facts)?;
                 self.remember(offset, mark);
             }
-            _ => records::operation(offset, header, (key, value), facts, self.out)?,
+            _ => records::operation(offset, header, key, value, facts, self.out)?,
         }
         if counts {
             self.at = offset + header.record_len() as u64;

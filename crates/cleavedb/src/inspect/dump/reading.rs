@@ -58,13 +58,13 @@ impl Reading<'_> {
             }
             DumpKind::Table => {
                 let known = self.live.and_then(|live| table_of(live, name.number()));
-                table::dump(file, (identity, name.number()), known.map(|(_, meta)| meta), out)
+                table::dump(file, identity, name.number(), known.map(|(_, meta)| meta), out)
             }
             DumpKind::Values if name.kind().has_extents() => {
                 let known = self.live.filter(|_| self.facts(name).is_some());
                 let extents =
                     |live: &LiveFiles| live.groups.extents_in(name.number()).cloned().collect();
-                extents::dump((name, file), identity, known.map(extents), out)
+                extents::dump(name, file, identity, known.map(extents), out)
             }
             DumpKind::Log | DumpKind::Values => {
                 log::dump(self.log_file(name, identity, &*file, len), out)
@@ -159,7 +159,7 @@ impl Reading<'_> {
             is_segment,
             sealed,
             needless,
-            window: window.map(|base| window_behind(self.window, (base, len), head)),
+            window: window.map(|base| window_behind(self.window, base, len, head)),
             next: self.header_behind(number).filter(|_| !is_segment),
         }
     }

@@ -43,7 +43,8 @@ pub(super) fn expires(expiry: Expiry) -> Option<(&'static str, DumpFact<'static>
 pub(super) fn operation<'a>(
     offset: u64,
     header: &Header,
-    (key, value): (&'a [u8], &'a [u8]),
+    key: &'a [u8],
+    value: &'a [u8],
     mut facts: Facts<'a>,
     out: &mut Out<'_>,
 ) -> ControlFlow<()> {

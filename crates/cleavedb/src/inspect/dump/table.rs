@@ -21,7 +21,8 @@ use super::words;
 /// Dumps table `number` in `file`; `known` are the manifest's facts about it.
 pub(super) fn dump(
     file: Arc<dyn File>,
-    (identity, number): (FileIdentity, FileNumber),
+    identity: FileIdentity,
+    number: FileNumber,
     known: Option<&TableMeta>,
     out: &mut Out<'_>,
 ) -> ControlFlow<()> {

@@ -170,7 +170,7 @@ impl Salvage {
             }
         }
         let mut visit_merged =
-            |key: &[u8], value: &[u8], expiry| merged.visit(key, (value, expiry), visit);
+            |key: &[u8], value: &[u8], expiry| merged.visit(key, value, expiry, visit);
         self.hand_out_entries(in_tables, &mut visit_merged)?;
         self.hand_out_records(in_records, &mut visit_merged)?;
         self.report.keys += merged.visit_rest(visit)?;
@@ -221,7 +221,7 @@ impl Salvage {
                 open = Some((number, self.open_value_file(number)?));
             }
             let (_, file) = open.as_ref().expect("it was opened above");
-            let value = self.read_record(&**file, number, (offset, len), &window);
+            let value = self.read_record(&**file, number, offset, len, &window);
             match value {
                 Ok((value, expiry)) => {
                     visit(&key, &value, expiry)?;
@@ -275,7 +275,8 @@ impl Salvage {
         &self,
         file: &dyn File,
         number: FileNumber,
-        (offset, len): (u64, usize),
+        offset: u64,
+        len: usize,
         window: &[u8],
     ) -> Result<(Vec<u8>, Expiry)> {
         let failed = |e| Error::io("read a record", e).with("file", number).with("offset", offset);

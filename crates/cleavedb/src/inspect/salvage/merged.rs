@@ -48,7 +48,8 @@ impl Merged {
     pub(super) fn visit(
         &mut self,
         encoded_key: &[u8],
-        (value, expiry): (&[u8], Expiry),
+        value: &[u8],
+        expiry: Expiry,
         visit: &mut VisitEncoded<'_>,
     ) -> Result<()> {
         let Some(operands) = self.operands.remove(encoded_key) else {

@@ -300,7 +300,7 @@ impl Salvage {
         let base = header.map(|header| header.base).or(of_head);
         // Bytes cut off by a seal are not part of the log; the window only has unsealed logs.
         let base = base.filter(|_| is_young && sealed.is_none());
-        let source = base.map(|base| window_behind(window, (base, len), head.flatten()));
+        let source = base.map(|base| window_behind(window, base, len, head.flatten()));
         let young = |offset: u64, seq: SeqNo| match head {
             Some(Some(head)) if number == head.file => head.base + offset >= head.position,
             Some(_) => is_young,

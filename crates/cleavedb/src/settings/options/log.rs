@@ -231,7 +231,9 @@ impl LogPolicy {
     pub(crate) fn garbage(
         self,
         options: &Options,
-        (bytes, alive, allowed): (u64, u64, u64),
+        bytes: u64,
+        alive: u64,
+        allowed: u64,
         growth: f64,
     ) -> Option<LogGarbage> {
         if self != Self::Stay {
@@ -257,7 +259,7 @@ mod tests {
         let options = Options::preset(Preset::WiscKey);
         let covered = |bytes: u64, growth: f64| {
             let garbage =
-                LogPolicy::Stay.garbage(&options, (bytes << 20, 200 << 20, 264 << 20), growth);
+                LogPolicy::Stay.garbage(&options, bytes << 20, 200 << 20, 264 << 20, growth);
             garbage.unwrap().log_bytes_per_memtable_max >> 20
         };
         let much = covered(300, 0.5);

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, Result, SeqNo};
+use cleavedb_base::{FileNumber, Result};
 
-use super::TableFactory;
-use crate::compaction::CompactionOptions;
+use super::{CompactionJob, TableFactory};
 use crate::entry::Entry;
 use crate::table_builder::TableBuilder;
-use crate::table_format::{TableMeta, TableOptions};
+use crate::table_format::TableMeta;
 use crate::table_handle::TableHandle;
 
 /// Older places, each sorted; queried with ascending keys.
@@ -46,13 +45,8 @@ impl<'a> Places<'a> {
 /// Writes entries into tables, each ended between two keys: when it is large enough, or when it
 /// overlaps many bytes of the level below the target, which would make its compaction expensive.
 pub(super) struct Output<'a> {
+    job: &'a CompactionJob,
     factory: &'a dyn TableFactory,
-    /// Level of the tables.
-    level: u8,
-    table_options: &'a TableOptions,
-    /// See [`TableMeta::tombstones_applied`].
-    tombstones_applied: SeqNo,
-    options: &'a CompactionOptions,
     older: Places<'a>,
     /// Tables of the level below the target that lie at or behind the current key.
     grandparents: &'a [Arc<TableHandle>],
@@ -67,23 +61,16 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(
-        (factory, level): (&'a dyn TableFactory, u8),
-        (table_options, tombstones_applied): (&'a TableOptions, SeqNo),
-        options: &'a CompactionOptions,
-        older: Places<'a>,
-        grandparents: &'a [Arc<TableHandle>],
-        split_keys: &'a [Box<[u8]>],
+        job: &'a CompactionJob,
+        factory: &'a dyn TableFactory,
         created: &'a mut Vec<FileNumber>,
     ) -> Self {
         Self {
+            job,
             factory,
-            level,
-            table_options,
-            tombstones_applied,
-            options,
-            older,
-            grandparents,
-            split_keys,
+            older: Places::new(&job.older, job.older_may_come),
+            grandparents: &job.grandparents,
+            split_keys: &job.split_keys,
             overlap: 0,
             created,
             builder: None,
@@ -117,9 +104,10 @@ impl<'a> Output<'a> {
             return Ok(());
         };
         let size = builder.estimated_size();
-        let full = size >= self.options.table_end()
-            || passed && size >= self.options.table_bytes_min()
-            || self.overlap > self.options.overlap_bytes_max();
+        let options = &self.job.options;
+        let full = size >= options.table_end()
+            || passed && size >= options.table_bytes_min()
+            || self.overlap > options.overlap_bytes_max();
         if full { self.end_table() } else { Ok(()) }
     }
 
@@ -134,10 +122,11 @@ impl<'a> Output<'a> {
     #[inline]
     pub(super) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.builder.is_none() {
-            let (number, file, identity) = self.factory.create(self.level)?;
+            let job = self.job;
+            let (number, file, identity) = self.factory.create(job.compaction.level)?;
             self.created.push(number);
-            let builder = TableBuilder::new(file, identity, number, self.table_options)?;
-            self.builder = Some(builder.with_tombstones_applied(self.tombstones_applied));
+            let builder = TableBuilder::new(file, identity, number, &job.table_options)?;
+            self.builder = Some(builder.with_tombstones_applied(job.tombstones_applied()));
         }
         match &mut self.builder {
             Some(builder) => builder.add(entry),

@@ -9,7 +9,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 
 use super::key_filter::KeyFilter;
-use super::output::{Output, Places};
+use super::output::Output;
 use super::{CompactionJob, TableFactory, ValueGcObserver};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
@@ -58,21 +58,14 @@ impl CompactionJob {
     /// Merges the entries of keys from `lower` (inclusive) to `upper` (exclusive).
     pub(super) fn merge_slice<S: ValueGcObserver>(
         &self,
-        (lower, upper): (Option<&[u8]>, Option<&[u8]>),
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
         factory: &dyn TableFactory,
         mut keeper: S,
         stop: &Stop<'_>,
     ) -> Subcompaction<S> {
         let mut created = Vec::new();
-        let mut output = Output::new(
-            (factory, self.compaction.level),
-            (&self.table_options, self.tombstones_applied()),
-            &self.options,
-            Places::new(&self.older, self.older_may_come),
-            &self.grandparents,
-            &self.split_keys,
-            &mut created,
-        );
+        let mut output = Output::new(self, factory, &mut created);
         let retention = Retention::new(&self.snapshots, &self.tombstones, self.expired_before);
         let mut filter = KeyFilter::new(retention, &*self.operand_rule, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);

@@ -72,18 +72,15 @@ impl<'e> Job<'e> for Collect<'e> {
         let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied(), pace);
         let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();
-        let done =
-            run::collect(self, (&files, &segments), &mut arenas).and_then(|(output, run)| {
-                let all = watch.lap();
-                engine.counters.spent(Step::CollectLookup, output.liveness_time);
-                engine
-                    .counters
-                    .spent(Step::CollectValues, all.saturating_sub(output.liveness_time));
-                write_run(&run, &mut writer)?;
-                let segments = value_files::open_segments(engine, &output.segments)?;
-                let opened = SegmentSet::default().with(&segments, &[]);
-                Ok((value_files::with_written(engine, &opened, &output.written)?, output))
-            });
+        let done = run::collect(self, &files, &segments, &mut arenas).and_then(|(output, run)| {
+            let all = watch.lap();
+            engine.counters.spent(Step::CollectLookup, output.liveness_time);
+            engine.counters.spent(Step::CollectValues, all.saturating_sub(output.liveness_time));
+            write_run(&run, &mut writer)?;
+            let segments = value_files::open_segments(engine, &output.segments)?;
+            let opened = SegmentSet::default().with(&segments, &[]);
+            Ok((value_files::with_written(engine, &opened, &output.written)?, output))
+        });
         let done = done.map_err(|e| new_files::given_up(engine, &[&files, &segments], &writer, e));
         let (opened, output) = done?;
         engine.sync_dir()?;
@@ -284,12 +281,12 @@ fn has_won(
 fn remember(job: &Collect<'_>, segments: &[NewSegment], live: &LiveFiles) {
     let files = segments.iter().map(|new| (new.name.number(), new.live));
     let points = &job.read_view.points;
-    let known = (job.epoch, older(&points.snapshots, points.read_point));
+    let (epoch, snapshots) = (job.epoch, older(&points.snapshots, points.read_point));
     let survivors = &mut job.engine.jobs.lock().survivors;
-    survivors.written(files, known, &live.value_files);
+    survivors.written(files, epoch, snapshots, &live.value_files);
     if let (Target::Groups(groups), false) = (&job.target, job.won) {
         let groups = groups.iter().map(|group| (*group, group_bytes(&live.groups, *group)));
-        survivors.collected_without_gain(groups, known);
+        survivors.collected_without_gain(groups, epoch, snapshots);
     }
 }
 

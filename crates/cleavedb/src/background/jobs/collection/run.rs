@@ -26,26 +26,31 @@ pub(super) const PARTS: usize = 2;
 /// none, go into `segments`.
 pub(super) fn collect<'a>(
     job: &Collect<'_>,
-    files: (&NewFiles<'_>, &NewFiles<'_>),
+    files: &NewFiles<'_>,
+    segments: &NewFiles<'_>,
     arenas: &'a mut [Arena; PARTS],
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     match &job.target {
-        Target::File(number, facts) => collect_file(job, (*number, facts), files, &arenas[0]),
-        Target::Groups(groups) => collect_parts(job, groups, files, arenas),
+        Target::File(number, facts) => {
+            collect_file(job, *number, facts, files, segments, &arenas[0])
+        }
+        Target::Groups(groups) => collect_parts(job, groups, files, segments, arenas),
     }
 }
 
 fn collect_file<'a>(
     job: &Collect<'_>,
-    (number, facts): (FileNumber, &ValueFileMeta),
-    files: (&NewFiles<'_>, &NewFiles<'_>),
+    number: FileNumber,
+    facts: &ValueFileMeta,
+    files: &NewFiles<'_>,
+    segments: &NewFiles<'_>,
     arena: &'a Arena,
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let segment = job.read_view.state.segments.get(number).ok_or_else(|| {
         Error::corruption("the victim of a collection is not open").with("file", number)
     })?;
     let len = facts.len.unwrap_or_default();
-    with_collector(job, &ByLookUp(&job.read_view), files, arena, |collector| {
+    with_collector(job, &ByLookUp(&job.read_view), files, segments, arena, |collector| {
         collector.collect_file(SealedFile::new(segment.clone(), facts.base, len))
     })
 }
@@ -56,7 +61,8 @@ fn collect_file<'a>(
 pub(super) fn collect_parts<'a>(
     job: &Collect<'_>,
     groups: &[GroupId],
-    files: (&NewFiles<'_>, &NewFiles<'_>),
+    files: &NewFiles<'_>,
+    segments: &NewFiles<'_>,
     arenas: &'a mut [Arena; PARTS],
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     let mut groups = groups.to_vec();
@@ -66,7 +72,7 @@ pub(super) fn collect_parts<'a>(
     let collect = |(groups, arena): (&[GroupId], &Mutex<Option<&'a mut Arena>>)| {
         let arena: &'a Arena = arena.lock().take().expect("each part has an arena of its own");
         let liveness = of_groups(&job.groups, &job.read_view);
-        with_collector(job, &*liveness, files, arena, |collector| {
+        with_collector(job, &*liveness, files, segments, arena, |collector| {
             collect_each(job, groups, collector)
         })
     };
@@ -138,7 +144,8 @@ fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j
 pub(super) fn with_collector<'a>(
     job: &Collect<'_>,
     liveness: &dyn Liveness,
-    (files, segments): (&NewFiles<'_>, &NewFiles<'_>),
+    files: &NewFiles<'_>,
+    segments: &NewFiles<'_>,
     arena: &'a Arena,
     collect: impl FnOnce(&mut Collector<'_, 'a>) -> Result<()>,
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
@@ -152,8 +159,9 @@ pub(super) fn with_collector<'a>(
     let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
     let gives_up = engine.jobs.gives_up(job.bytes());
     let cancelled = || gives_up.load(Ordering::Acquire);
-    let groups = (table, engine.options.tuning.groups.sizes());
-    let mut collector = Collector::new(groups, liveness, (segments, extents), &cancelled, arena);
+    let sizes = engine.options.tuning.groups.sizes();
+    let mut collector =
+        Collector::new(table, sizes, liveness, segments, extents, &cancelled, arena);
     collect(&mut collector)?;
     collector.finish()
 }

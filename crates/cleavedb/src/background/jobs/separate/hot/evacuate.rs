@@ -129,7 +129,7 @@ impl<'e> HotFlush<'_, 'e> {
             let error = Error::corruption("a hot segment has no key block");
             error.with("file", place.file).with("offset", place.offset)
         })?;
-        key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
+        key_block::visit(&listing, segment.identity(), place, end, |record, pointer| {
             let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
             let encoded_key = encoded_key.as_bytes();
             let seq = record.header.seq;

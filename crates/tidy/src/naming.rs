@@ -1,0 +1,133 @@
+//! Names that a reader misses: of the arguments that a tuple packs, and of types that share one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::repo::{Finding, Repo};
+use crate::source::{Source, is_word, line_of, words};
+
+/// Parts of the paths of what is not the product.
+const BESIDE: [&str; 3] = ["storage-sim/", "test", "tidy/"];
+
+/// Files with such parameters. May only shrink.
+pub const TUPLES: [&str; 7] = [
+    "crates/cleavedb/src/background/jobs/flush.rs",
+    "crates/cleavedb/src/background/jobs/separate/hot.rs",
+    "crates/cleavedb/src/background/jobs/separate/hot/evacuate.rs",
+    "crates/cleavedb/src/background/jobs/separate/mod.rs",
+    "crates/cleavedb/src/reads/read.rs",
+    "crates/cleavedb/src/reads/search.rs",
+    "crates/cleavedb/src/reads/value_reader.rs",
+];
+
+/// Words in front of the name of a type.
+const TYPES: [&str; 4] = ["struct", "enum", "trait", "union"];
+
+/// Parameters that are a pattern of a tuple, so that a call says nothing of what it passes, except
+/// in `accepted` files, and accepted files without any.
+pub fn tuples(repo: &Repo, accepted: &[&str]) -> Vec<Finding> {
+    let (mut found, mut stale) = (Vec::new(), BTreeSet::from_iter(accepted));
+    for source in product(repo) {
+        let code = source.product_code();
+        for at in words(code, "fn").filter(|at| !code[at + 2..].starts_with('(')) {
+            if parameters(&code[at..]).any(|it| it.starts_with('(') && !it.starts_with("()")) {
+                stale.remove(&&*source.path);
+                if accepted.contains(&&*source.path) {
+                    continue;
+                }
+                let what = "a tuple as a parameter: give its parts, or a type, a name";
+                found.push(Finding::new(&source.path, line_of(code, at), what));
+            }
+        }
+    }
+    let none = "is accepted, but has no tuple as a parameter";
+    found.extend(stale.into_iter().map(|path| Finding::new(path, 0, none)));
+    found
+}
+
+/// Names that stand for two types of the product or more, with the files that define them.
+pub fn doubled(repo: &Repo) -> BTreeMap<&str, Vec<&str>> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for source in product(repo) {
+        let code = source.product_code();
+        for at in TYPES.iter().flat_map(|word| words(code, word)) {
+            let begin = code[..at].rfind('\n').map_or(0, |line| line + 1);
+            let before = code[begin..at].trim();
+            let mut rest = code[at..].split(|c| !is_word(c)).skip(1);
+            if (before.is_empty() || before.starts_with("pub"))
+                && let Some(name) = rest.next()
+            {
+                found.entry(name).or_default().push(&source.path);
+            }
+        }
+    }
+    found.retain(|_, files| files.len() > 1);
+    found
+}
+
+fn product(repo: &Repo) -> impl Iterator<Item = &Source> {
+    let of_product = |path: &str| {
+        path.starts_with("crates/")
+            && path.contains("/src/")
+            && !BESIDE.iter().any(|part| path.contains(part))
+    };
+    repo.sources.iter().filter(move |source| of_product(&source.path))
+}
+
+/// The parameters of the function at the beginning of `code`, each with all that follows it.
+fn parameters(code: &str) -> impl Iterator<Item = &str> {
+    let open = code.find(['(', '<']).unwrap_or(code.len());
+    let (mut depth, mut begins) = (0_i32, Vec::new());
+    let mut before = ' ';
+    let mut listed = false;
+    for (at, c) in code.char_indices().skip_while(|(at, _)| *at < open) {
+        let outer = depth;
+        match c {
+            '(' | '[' | '<' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '>' if before != '-' => depth -= 1,
+            _ => {}
+        }
+        listed |= c == '(' && outer == 0;
+        if listed && (c == '(' && outer == 0 || c == ',' && depth == 1) {
+            begins.push(at + 1);
+        }
+        if listed && depth == 0 {
+            break;
+        }
+        before = c;
+    }
+    begins.into_iter().map(|at| code[at..].trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuple_as_a_parameter_is_found() {
+        let text = "fn a<F: Fn(u8, (u8, u8)) -> u8>(f: F, (): ()) {}\n\
+                    fn b<'a, T>(\n    x: Vec<(u8, u8)>,\n    (y, z): (u8, &'a T),\n) {}\n\
+                    fn c((x, y): (u8, u8)) { let f = |(a, b)| a; }\n\
+                    type D = fn((u8, u8)) -> u8;\nfn e(x: u8) -> (u8, u8) { g(x, (x, x)) }\n";
+        let lines = |path, accepted: &[&str]| -> Vec<usize> {
+            let found = tuples(&Repo::of(&[(path, text)]), accepted);
+            found.into_iter().map(|it| it.line).collect()
+        };
+        let path = "crates/a/src/x.rs";
+        assert_eq!(lines(path, &[]), [2, 6]);
+        assert!(lines("crates/a/src/tests.rs", &[]).is_empty());
+        assert!(lines("bench/a/src/x.rs", &[]).is_empty() && lines(path, &[path]).is_empty());
+        assert_eq!(lines("crates/a/src/tests.rs", &[path]), [0], "is not there any more");
+    }
+
+    #[test]
+    fn types_of_one_name_are_found() {
+        let one = "pub(crate) struct State;\nenum Place {}\n// a struct Place\n";
+        let other = "struct State<T>(T);\nstruct Other;\n#[cfg(test)]\nmod tests {\n    \
+                     struct Place;\n}\n";
+        let repo = Repo::of(&[("crates/a/src/x.rs", one), ("crates/b/src/y.rs", other)]);
+        let found = doubled(&repo);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), ["State"]);
+        assert_eq!(found["State"], ["crates/a/src/x.rs", "crates/b/src/y.rs"]);
+    }
+}

@@ -39,12 +39,12 @@ const SALT: [u32; WORDS] = [
 /// Eight words in one half of a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(32))]
-struct Block([u32; WORDS]);
+struct FilterBlock([u32; WORDS]);
 
 /// A filter over the keys of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    blocks: Vec<Block>,
+    blocks: Vec<FilterBlock>,
     /// Bits by which a hash is rotated first: 32 in a filter of version 1, which swaps its halves.
     turn: u32,
 }
@@ -72,7 +72,7 @@ impl Filter {
     pub fn with_room(keys: usize, bits_per_key: u32) -> Self {
         let bits = keys as u64 * u64::from(bits_per_key);
         let count = bits.div_ceil(BLOCK_LEN as u64 * 8).min(u64::from(u32::MAX)) as usize;
-        Self { blocks: vec![Block::default(); count], turn: 0 }
+        Self { blocks: vec![FilterBlock::default(); count], turn: 0 }
     }
 
     /// Adds the key with `hash`.
@@ -150,7 +150,7 @@ impl Filter {
             return Err(Error::corruption("filter has an invalid length"));
         }
         let blocks = chunks.iter().map(|chunk| {
-            let mut block = Block::default();
+            let mut block = FilterBlock::default();
             for (word, bytes) in block.0.iter_mut().zip(chunk.as_chunks::<4>().0) {
                 *word = u32::from_le_bytes(*bytes);
             }

@@ -204,7 +204,7 @@ pub enum Command {
     Import {
         /// The source
         #[command(flatten)]
-        place: Place,
+        place: PlaceArgs,
         /// How lines are parsed
         #[command(flatten)]
         layout: Layout,
@@ -228,7 +228,7 @@ pub enum Command {
     Export {
         /// The target
         #[command(flatten)]
-        place: Place,
+        place: PlaceArgs,
         /// How lines are written
         #[command(flatten)]
         layout: Layout,
@@ -451,7 +451,7 @@ pub struct ShellArgs {
 /// The source or target of keys and values.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
-pub struct Place {
+pub struct PlaceArgs {
     /// A directory tree: the key is the path below PATH, with /, the value the content
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,

@@ -26,9 +26,9 @@ impl FromStr for TtlOrNever {
 
 /// A moment as RFC 3339 writes it: in UTC, and read with any offset.
 #[derive(Clone, Copy)]
-pub struct Moment(pub SystemTime);
+pub struct Timestamp(pub SystemTime);
 
-impl Moment {
+impl Timestamp {
     /// The moment of an expiry. What lies beyond the year 9999 is as good as never.
     pub fn of(expires: Option<SystemTime>) -> Option<Self> {
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
@@ -36,13 +36,13 @@ impl Moment {
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_rfc3339_millis(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let failed = |why: String| de::Error::custom(format!("\"{text}\": {why}"));
@@ -79,8 +79,8 @@ impl Lasts {
     /// What has to be written of a value with this expiry, in a keyspace in which values may expire
     /// by themselves.
     pub fn of(expires: Option<SystemTime>, by_itself: bool) -> Option<Self> {
-        let moment = Moment::of(expires);
-        (moment.is_some() || by_itself).then(|| Self(moment.map(|Moment(at)| at)))
+        let moment = Timestamp::of(expires);
+        (moment.is_some() || by_itself).then(|| Self(moment.map(|Timestamp(at)| at)))
     }
 }
 
@@ -88,7 +88,7 @@ impl Serialize for Lasts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             None => serializer.serialize_str("never"),
-            Some(at) => Moment(at).serialize(serializer),
+            Some(at) => Timestamp(at).serialize(serializer),
         }
     }
 }
@@ -97,7 +97,9 @@ impl<'de> Deserialize<'de> for Lasts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match &*String::deserialize(deserializer)? {
             "never" => Ok(Self(None)),
-            text => Moment::deserialize(text.into_deserializer()).map(|Moment(at)| Self(Some(at))),
+            text => {
+                Timestamp::deserialize(text.into_deserializer()).map(|Timestamp(at)| Self(Some(at)))
+            }
         }
     }
 }
@@ -113,9 +115,9 @@ mod tests {
         assert_eq!("1s".parse(), Ok(TtlOrNever(Some(Duration::from_secs(1)))));
         assert!(ttl("soon").unwrap_err().contains("90s"));
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_123);
-        let text = serde_json::to_string(&Moment(at)).unwrap();
+        let text = serde_json::to_string(&Timestamp(at)).unwrap();
         assert_eq!(text, "\"2027-01-15T08:00:00.123Z\"");
-        assert_eq!(serde_json::from_str::<Moment>(&text).unwrap().0, at);
+        assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap().0, at);
         for same in ["10:00:00.123+02:00", "00:30:00.123-07:30", "08:00:00.123-00:00"] {
             assert_eq!(moment(&format!("2027-01-15T{same}")), Ok(at), "{same}");
         }
@@ -125,7 +127,7 @@ mod tests {
             assert!(moment(wrong).is_err(), "{wrong}");
         }
         let late = Some(at + Duration::from_secs(1 << 40));
-        assert!(Moment::of(late).is_none());
+        assert!(Timestamp::of(late).is_none());
         assert_eq!((Lasts::of(late, false), Lasts::of(late, true)), (None, Some(Lasts(None))));
         for lasts in [Lasts(Some(at)), Lasts(None)] {
             let text = serde_json::to_string(&lasts).unwrap();

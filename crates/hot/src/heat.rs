@@ -32,11 +32,11 @@ const KEYS: usize = 16;
 /// One cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Block([AtomicU64; WORDS]);
+struct SketchBlock([AtomicU64; WORDS]);
 
 /// A counter of a block.
 #[derive(Clone, Copy)]
-struct Counter {
+struct SketchCounter {
     word: usize,
     /// The lowest of its bits in the word.
     bit: u32,
@@ -48,19 +48,19 @@ struct Counter {
 /// Estimates are at most 15, and no less than the number of accesses since the last
 /// [`HeatSketch::halve`], but for accesses at the same moment.
 pub struct HeatSketch {
-    blocks: Box<[Block]>,
+    blocks: Box<[SketchBlock]>,
 }
 
 impl HeatSketch {
     /// For about `keys` keys that are accessed between two halvings; with more, estimates of rarely
     /// accessed keys come out too high. Takes 8 counters, 4 bytes, a key.
     pub fn new(keys: usize) -> Self {
-        Self { blocks: (0..Self::blocks_for(keys)).map(|_| Block::default()).collect() }
+        Self { blocks: (0..Self::blocks_for(keys)).map(|_| SketchBlock::default()).collect() }
     }
 
     /// Bytes of memory of a sketch for `keys` keys.
     pub(crate) fn memory_of(keys: usize) -> usize {
-        size_of::<Self>() + Self::blocks_for(keys) * size_of::<Block>()
+        size_of::<Self>() + Self::blocks_for(keys) * size_of::<SketchBlock>()
     }
 
     fn blocks_for(keys: usize) -> usize {
@@ -116,24 +116,24 @@ impl HeatSketch {
         size_of::<Self>() + size_of_val(&*self.blocks)
     }
 
-    fn counters_of(&self, hash: u64) -> (&Block, [Counter; ROWS]) {
+    fn counters_of(&self, hash: u64) -> (&SketchBlock, [SketchCounter; ROWS]) {
         let block = ((hash >> 32) * self.blocks.len() as u64) >> 32;
         let counters = std::array::from_fn(|row| {
             let at = (hash >> (ROW_BITS * row as u32)) as u32 % (1 << ROW_BITS);
             let word = row * WORDS / ROWS + (at / PER_WORD) as usize;
-            Counter { word, bit: at % PER_WORD * COUNTER_BITS }
+            SketchCounter { word, bit: at % PER_WORD * COUNTER_BITS }
         });
         (&self.blocks[block as usize], counters)
     }
 }
 
-impl Block {
-    fn count(&self, Counter { word, bit }: Counter) -> u64 {
+impl SketchBlock {
+    fn count(&self, SketchCounter { word, bit }: SketchCounter) -> u64 {
         self.0[word].load(Ordering::Relaxed) >> bit & COUNTER_MAX
     }
 
     /// Adds 1 to a counter that is not at its greatest value.
-    fn raise(&self, Counter { word, bit }: Counter) {
+    fn raise(&self, SketchCounter { word, bit }: SketchCounter) {
         let raised =
             |counts: u64| (counts >> bit & COUNTER_MAX < COUNTER_MAX).then(|| counts + (1 << bit));
         // An `Err` is a counter that stays.

@@ -2,7 +2,7 @@
 
 use crate::shard::Shard;
 use crate::slot::Slot;
-use crate::table::Table;
+use crate::table::HotTable;
 
 /// Bits of a hash that select a shard, its highest.
 const SHARD_BITS: u32 = 6;
@@ -40,7 +40,7 @@ impl Default for HotIndex {
 impl HotIndex {
     /// An index without entries.
     pub fn new() -> Self {
-        let shard = |_| Shard::new(Table::new(FIRST_BUCKETS));
+        let shard = |_| Shard::new(HotTable::new(FIRST_BUCKETS));
         Self { shards: (0..SHARDS).map(shard).collect() }
     }
 
@@ -99,7 +99,7 @@ impl HotIndex {
     }
 
     /// Gives a shard a table that was filled elsewhere.
-    pub(crate) fn set(&self, shard: usize, table: Table) {
+    pub(crate) fn set(&self, shard: usize, table: HotTable) {
         self.shards[shard].set(table);
     }
 

@@ -16,7 +16,7 @@ use crate::index::{SHARDS, shard_of};
 use crate::segment::{HotKey, HotRecord, HotSegment, holds};
 use crate::slot::Slot;
 use crate::store::HotStore;
-use crate::table::{Table, tag};
+use crate::table::{HotTable, tag};
 
 /// Collects the records of a segment that is read, in any order.
 pub struct FoundBuilder {
@@ -115,8 +115,8 @@ impl<'s> HotLoad<'s> {
 
     /// The table of a shard, whose records begin in each segment at the number in `next`; it is set
     /// to those of the next shard.
-    fn table(&self, shard: usize, next: &mut [usize]) -> Table {
-        let mut table = Table::for_keys(self.keys as usize / SHARDS);
+    fn table(&self, shard: usize, next: &mut [usize]) -> HotTable {
+        let mut table = HotTable::for_keys(self.keys as usize / SHARDS);
         for ((segment, found), next) in (0..).zip(&self.found).zip(next) {
             let rest = found.segment.records()[*next..].iter().zip(&found.seqs[*next..]);
             let within = rest.take_while(|(record, _)| shard_of(record.hash()) == shard);
@@ -144,7 +144,7 @@ impl<'s> HotLoad<'s> {
     }
 
     /// Adds a record, unless a younger version of its key is there.
-    fn add(&self, table: &mut Table, record: &HotRecord, slot: Slot, seq: SeqNo) {
+    fn add(&self, table: &mut HotTable, record: &HotRecord, slot: Slot, seq: SeqNo) {
         let hash = record.hash();
         let known = table.find(hash, |entry| self.record(entry.slot()).is_alike(record));
         match known {

@@ -9,7 +9,7 @@ use cleavedb_base::sync::checker::thread;
 use crate::entry::Entry;
 use crate::shard::Shard;
 use crate::slot::Slot;
-use crate::table::{Plan, Table, tag};
+use crate::table::{HotTable, Insertion, tag};
 
 /// A hash that selects the first bucket by all functions, in tables of all sizes.
 const FIRST: u64 = 1 << 42;
@@ -38,7 +38,7 @@ fn insert(shard: &Shard, records: impl IntoIterator<Item = u16>) {
 
 /// A shard with `count` entries of one hash: four in a bucket, the others in its chain.
 fn shard(buckets: usize, count: u16) -> Arc<Shard> {
-    let shard = Shard::new(Table::new(buckets));
+    let shard = Shard::new(HotTable::new(buckets));
     insert(&shard, 0..count);
     Arc::new(shard)
 }
@@ -113,18 +113,18 @@ fn a_halving_beside_an_access_and_growth() {
 }
 
 /// A table in which entry 9 moves to another bucket for a fourth one of [`FIRST`], and its hash.
-fn movable() -> (Table, u64) {
+fn movable() -> (HotTable, u64) {
     let with = |hash: u64| {
-        let mut table = Table::new(2);
+        let mut table = HotTable::new(2);
         for (record, hash) in [(9, hash), (0, FIRST), (1, FIRST), (2, FIRST)] {
             let plan = table.plan(hash, &|_| hash);
             table.put(plan, Entry::new(tag(hash), slot(record), 1));
         }
         (table, hash)
     };
-    let moves = |(table, hash): &(Table, u64)| {
+    let moves = |(table, hash): &(HotTable, u64)| {
         let of = |at: Slot| if at == slot(9) { *hash } else { FIRST };
-        matches!(table.plan(FIRST, &of), Plan::Moved { .. })
+        matches!(table.plan(FIRST, &of), Insertion::Moved { .. })
     };
     (1..100).map(with).find(moves).expect("a few hashes have two buckets")
 }

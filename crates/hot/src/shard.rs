@@ -8,16 +8,16 @@ use cleavedb_base::sync::{Mutex, RwLock};
 
 use crate::entry::Entry;
 use crate::slot::Slot;
-use crate::table::{Place, Table, tag};
+use crate::table::{HotTable, TableWord, tag};
 
 pub(crate) struct Shard {
     /// Held while the table is changed.
     writer: Mutex<()>,
-    table: RwLock<Table>,
+    table: RwLock<HotTable>,
 }
 
 impl Shard {
-    pub(crate) fn new(table: Table) -> Self {
+    pub(crate) fn new(table: HotTable) -> Self {
         Self { writer: Mutex::new(()), table: RwLock::new(table) }
     }
 
@@ -57,13 +57,13 @@ impl Shard {
     }
 
     /// Puts `table` in place of what the shard has.
-    pub(crate) fn set(&self, table: Table) {
+    pub(crate) fn set(&self, table: HotTable) {
         let _writer = self.writer.lock();
         self.replace(table);
     }
 
     /// Readers do not wait until the memory of the old table is given back.
-    fn replace(&self, table: Table) {
+    fn replace(&self, table: HotTable) {
         let before = std::mem::replace(&mut *self.table.write(), table);
         drop(before);
     }
@@ -93,7 +93,7 @@ impl Shard {
     }
 
     /// Applies `edit` to the place of an entry; whether there is one.
-    fn edit(&self, hash: u64, slot: Slot, edit: impl FnOnce(&mut Table, Place)) -> bool {
+    fn edit(&self, hash: u64, slot: Slot, edit: impl FnOnce(&mut HotTable, TableWord)) -> bool {
         let _writer = self.writer.lock();
         let found = self.table.read().find(hash, |entry| entry.slot() == slot);
         let Some(place) = found else { return false };

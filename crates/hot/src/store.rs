@@ -27,7 +27,7 @@ use crate::promotions::{Candidate, Promotions};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
 use crate::stats::HotStats;
-use crate::table::Table;
+use crate::table::HotTable;
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
 const SKETCHED: usize = 2;
@@ -342,7 +342,7 @@ impl HotStore {
     }
 
     /// Gives a shard of the index what an open has found: see [`crate::loading`].
-    pub(crate) fn set_shard(&self, shard: usize, table: Table) {
+    pub(crate) fn set_shard(&self, shard: usize, table: HotTable) {
         self.index.set(shard, table);
     }
 

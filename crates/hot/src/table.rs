@@ -58,11 +58,11 @@ pub(crate) fn tag(hash: u64) -> u16 {
 
 #[derive(Default)]
 #[repr(align(32))]
-struct Bucket([AtomicU64; WAYS]);
+struct HashBucket([AtomicU64; WAYS]);
 
 /// A word of a table.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum TableWord {
     /// Of a bucket, counted over all buckets.
     Bucket(usize),
     /// Of the arena, by its link.
@@ -72,7 +72,7 @@ pub(crate) enum Place {
 }
 
 /// Where a new entry goes.
-pub(crate) enum Plan {
+pub(crate) enum Insertion {
     /// To an empty word of a bucket.
     Free(usize),
     /// To a word of a bucket, whose entry moves to an empty one.
@@ -86,8 +86,8 @@ pub(crate) enum Plan {
 /// The entries of one shard.
 ///
 /// Words change under a shared reference in their heat alone.
-pub(crate) struct Table {
-    buckets: Box<[Bucket]>,
+pub(crate) struct HotTable {
+    buckets: Box<[HashBucket]>,
     arena: Vec<AtomicU64>,
     /// Link of the first unused place of the arena, which holds the link of the next.
     unused: u8,
@@ -95,10 +95,10 @@ pub(crate) struct Table {
     len: usize,
 }
 
-impl Table {
+impl HotTable {
     /// A table without entries. `buckets` is more than 0.
     pub(crate) fn new(buckets: usize) -> Self {
-        let buckets = (0..buckets).map(|_| Bucket::default()).collect();
+        let buckets = (0..buckets).map(|_| HashBucket::default()).collect();
         Self { buckets, arena: Vec::new(), unused: 0, spilled: Vec::new(), len: 0 }
     }
 
@@ -118,93 +118,93 @@ impl Table {
     }
 
     /// The entry of `hash` for which `is` holds, of those with its tag.
-    pub(crate) fn find(&self, hash: u64, is: impl Fn(Entry) -> bool) -> Option<Place> {
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(Entry) -> bool) -> Option<TableWord> {
         let tag = tag(hash);
         let is = |entry: Entry| entry.tag() == tag && is(entry);
         let buckets = self.buckets_of(hash);
         for bucket in buckets {
             for word in bucket * WAYS..(bucket + 1) * WAYS {
-                if is(self.entry(Place::Bucket(word))) {
-                    return Some(Place::Bucket(word));
+                if is(self.entry(TableWord::Bucket(word))) {
+                    return Some(TableWord::Bucket(word));
                 }
             }
         }
         let mut link = self.first_link(buckets[0]);
         while link != 0 {
-            let entry = self.entry(Place::Chained(link));
+            let entry = self.entry(TableWord::Chained(link));
             if is(entry) {
-                return Some(Place::Chained(link));
+                return Some(TableWord::Chained(link));
             }
             link = entry.link();
         }
-        (0..self.spilled.len()).map(Place::Spilled).find(|place| is(self.entry(*place)))
+        (0..self.spilled.len()).map(TableWord::Spilled).find(|place| is(self.entry(*place)))
     }
 
     /// The entry at a place; an empty one if the word has none.
-    pub(crate) fn entry(&self, place: Place) -> Entry {
+    pub(crate) fn entry(&self, place: TableWord) -> Entry {
         Entry::from_word(self.word(place).load(Ordering::Relaxed))
     }
 
     /// Changes the heat at a place, unless `change` yields none.
-    pub(crate) fn change(&self, place: Place, change: impl Fn(Entry) -> Option<Entry>) {
+    pub(crate) fn change(&self, place: TableWord, change: impl Fn(Entry) -> Option<Entry>) {
         let change = |word| change(Entry::from_word(word)).map(Entry::word);
         // An `Err` is the entry that does not change.
         let _ = self.word(place).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 
     /// All places with an entry.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        let buckets = (0..self.buckets.len() * WAYS).map(Place::Bucket);
-        let chained = (1..=self.arena.len()).map(|link| Place::Chained(link as u8));
-        let spilled = (0..self.spilled.len()).map(Place::Spilled);
+    pub(crate) fn places(&self) -> impl Iterator<Item = TableWord> {
+        let buckets = (0..self.buckets.len() * WAYS).map(TableWord::Bucket);
+        let chained = (1..=self.arena.len()).map(|link| TableWord::Chained(link as u8));
+        let spilled = (0..self.spilled.len()).map(TableWord::Spilled);
         let all = buckets.chain(chained).chain(spilled);
         all.filter(|place| !self.entry(*place).is_empty())
     }
 
     /// Where an entry with `hash` goes, and whether the table must grow before that.
-    pub(crate) fn plan(&self, hash: u64, hash_of: &dyn Fn(Slot) -> u64) -> Plan {
+    pub(crate) fn plan(&self, hash: u64, hash_of: &dyn Fn(Slot) -> u64) -> Insertion {
         let buckets = self.buckets_of(hash);
         if let Some(word) = self.free_word(buckets) {
-            return Plan::Free(word);
+            return Insertion::Free(word);
         }
         for from in buckets.into_iter().flat_map(|bucket| bucket * WAYS..(bucket + 1) * WAYS) {
-            let others = self.buckets_of(hash_of(self.entry(Place::Bucket(from)).slot()));
+            let others = self.buckets_of(hash_of(self.entry(TableWord::Bucket(from)).slot()));
             if let Some(to) = self.free_word(others) {
-                return Plan::Moved { from, to };
+                return Insertion::Moved { from, to };
             }
         }
         if self.unused != 0 || self.arena.len() < LINK_MAX {
-            Plan::Chained(buckets[0])
+            Insertion::Chained(buckets[0])
         } else {
-            Plan::Spilled
+            Insertion::Spilled
         }
     }
 
     /// Whether the table should grow before one more entry, which goes where `plan` says.
-    pub(crate) fn must_grow(&self, plan: &Plan) -> bool {
+    pub(crate) fn must_grow(&self, plan: &Insertion) -> bool {
         let load = match plan {
-            Plan::Spilled => MIN_LOAD,
+            Insertion::Spilled => MIN_LOAD,
             _ => MAX_LOAD,
         };
         (self.len + 1) * 100 > self.buckets.len() * WAYS * load
     }
 
     /// Adds an entry where `plan`, of this table, says.
-    pub(crate) fn put(&mut self, plan: Plan, entry: Entry) {
+    pub(crate) fn put(&mut self, plan: Insertion, entry: Entry) {
         self.len += 1;
         match plan {
-            Plan::Free(word) => self.set(Place::Bucket(word), entry),
-            Plan::Moved { from, to } => {
-                self.set(Place::Bucket(to), self.entry(Place::Bucket(from)));
-                self.set(Place::Bucket(from), entry);
+            Insertion::Free(word) => self.set(TableWord::Bucket(word), entry),
+            Insertion::Moved { from, to } => {
+                self.set(TableWord::Bucket(to), self.entry(TableWord::Bucket(from)));
+                self.set(TableWord::Bucket(from), entry);
             }
-            Plan::Chained(bucket) => {
+            Insertion::Chained(bucket) => {
                 let link = self.take_unused();
                 let entry = entry.with_link(self.first_link(bucket));
-                self.word(Place::Chained(link)).store(entry.word(), Ordering::Relaxed);
-                self.link_from(Place::Bucket(bucket * WAYS), link);
+                self.word(TableWord::Chained(link)).store(entry.word(), Ordering::Relaxed);
+                self.link_from(TableWord::Bucket(bucket * WAYS), link);
             }
-            Plan::Spilled => self.spilled.push(AtomicU64::new(entry.with_link(0).word())),
+            Insertion::Spilled => self.spilled.push(AtomicU64::new(entry.with_link(0).word())),
         }
     }
 
@@ -219,7 +219,7 @@ impl Table {
     }
 
     /// Replaces the entry at a place, which keeps its link.
-    pub(crate) fn set(&mut self, place: Place, entry: Entry) {
+    pub(crate) fn set(&mut self, place: TableWord, entry: Entry) {
         let link = self.entry(place).link();
         self.word(place).store(entry.with_link(link).word(), Ordering::Relaxed);
     }
@@ -227,23 +227,23 @@ impl Table {
     /// Removes the entry at a place, which belongs to a key with `hash`.
     ///
     /// An entry that is chained to a bucket takes the place that becomes free there.
-    pub(crate) fn remove(&mut self, hash: u64, place: Place) {
+    pub(crate) fn remove(&mut self, hash: u64, place: TableWord) {
         self.len -= 1;
         match place {
-            Place::Bucket(word) => {
-                let first = Place::Bucket(word / WAYS * WAYS);
+            TableWord::Bucket(word) => {
+                let first = TableWord::Bucket(word / WAYS * WAYS);
                 let link = self.entry(first).link();
                 if link == 0 {
                     self.set(place, Entry::EMPTY);
                 } else {
-                    self.set(place, self.entry(Place::Chained(link)));
+                    self.set(place, self.entry(TableWord::Chained(link)));
                     self.unlink(first, link);
                 }
             }
-            Place::Chained(link) => {
-                self.unlink(Place::Bucket(self.buckets_of(hash)[0] * WAYS), link);
+            TableWord::Chained(link) => {
+                self.unlink(TableWord::Bucket(self.buckets_of(hash)[0] * WAYS), link);
             }
-            Place::Spilled(at) => {
+            TableWord::Spilled(at) => {
                 self.spilled.swap_remove(at);
             }
         }
@@ -254,7 +254,7 @@ impl Table {
         let buckets = self.buckets.len();
         let mut grown = Self::new(buckets + (buckets / GROWTH).max(GROWTH_MIN));
         for place in self.places() {
-            if planted(Bug::RehashLosesEntries) && !matches!(place, Place::Bucket(_)) {
+            if planted(Bug::RehashLosesEntries) && !matches!(place, TableWord::Bucket(_)) {
                 continue;
             }
             let entry = self.entry(place);
@@ -265,15 +265,15 @@ impl Table {
     }
 
     /// Takes `link` out of the chain that begins at the word `first`.
-    fn unlink(&mut self, first: Place, link: u8) {
+    fn unlink(&mut self, first: TableWord, link: u8) {
         let mut before = first;
         while self.entry(before).link() != link {
-            before = Place::Chained(self.entry(before).link());
+            before = TableWord::Chained(self.entry(before).link());
         }
-        let next = self.entry(Place::Chained(link)).link();
+        let next = self.entry(TableWord::Chained(link)).link();
         self.link_from(before, if planted(Bug::ChainBroken) { 0 } else { next });
         let unused = Entry::EMPTY.with_link(self.unused);
-        self.word(Place::Chained(link)).store(unused.word(), Ordering::Relaxed);
+        self.word(TableWord::Chained(link)).store(unused.word(), Ordering::Relaxed);
         self.unused = link;
     }
 
@@ -281,34 +281,34 @@ impl Table {
     fn take_unused(&mut self) -> u8 {
         let link = self.unused;
         if link != 0 {
-            self.unused = self.entry(Place::Chained(link)).link();
+            self.unused = self.entry(TableWord::Chained(link)).link();
             return link;
         }
         self.arena.push(AtomicU64::new(0));
         self.arena.len() as u8
     }
 
-    fn link_from(&mut self, place: Place, link: u8) {
+    fn link_from(&mut self, place: TableWord, link: u8) {
         let entry = self.entry(place).with_link(link);
         self.word(place).store(entry.word(), Ordering::Relaxed);
     }
 
     fn first_link(&self, bucket: usize) -> u8 {
-        self.entry(Place::Bucket(bucket * WAYS)).link()
+        self.entry(TableWord::Bucket(bucket * WAYS)).link()
     }
 
-    fn word(&self, place: Place) -> &AtomicU64 {
+    fn word(&self, place: TableWord) -> &AtomicU64 {
         match place {
-            Place::Bucket(word) => &self.buckets[word / WAYS].0[word % WAYS],
-            Place::Chained(link) => &self.arena[usize::from(link) - 1],
-            Place::Spilled(at) => &self.spilled[at],
+            TableWord::Bucket(word) => &self.buckets[word / WAYS].0[word % WAYS],
+            TableWord::Chained(link) => &self.arena[usize::from(link) - 1],
+            TableWord::Spilled(at) => &self.spilled[at],
         }
     }
 
     /// An empty word of the first of `buckets` that has one.
     fn free_word(&self, buckets: [usize; FUNCTIONS]) -> Option<usize> {
         let mut words = buckets.into_iter().flat_map(|bucket| bucket * WAYS..(bucket + 1) * WAYS);
-        words.find(|word| self.entry(Place::Bucket(*word)).is_empty())
+        words.find(|word| self.entry(TableWord::Bucket(*word)).is_empty())
     }
 
     /// The buckets of a key, by the last function first: two slices of one mix of the hash, and one

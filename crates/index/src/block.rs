@@ -322,11 +322,11 @@ pub(crate) struct BlockIter {
     key: Vec<u8>,
     /// Entries from a restart up to the current one, which `prev` pops: stepping back decodes each
     /// restart interval once.
-    trail: Vec<Step>,
+    trail: Vec<PassedEntry>,
     trail_keys: Vec<u8>,
 }
 
-struct Step {
+struct PassedEntry {
     at: usize,
     parsed: Parsed,
     key_at: usize,
@@ -464,7 +464,7 @@ impl BlockIter {
         }
         self.step_to_restart(low)?;
         while self.valid && self.at < end {
-            self.trail.push(Step {
+            self.trail.push(PassedEntry {
                 at: self.at,
                 parsed: self.current.clone(),
                 key_at: self.trail_keys.len(),

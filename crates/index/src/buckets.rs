@@ -20,14 +20,14 @@ use crate::table_set::TableSet;
 
 /// The tables of one run in one bucket.
 #[derive(Clone)]
-pub struct Slice {
+pub struct RunSlice {
     /// Position of the run in level 0.
     pub position: RunPosition,
     /// The tables, in key order.
     pub tables: Vec<Arc<TableHandle>>,
 }
 
-impl Slice {
+impl RunSlice {
     /// Size of the tables, in bytes.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.meta().size).sum()
@@ -38,7 +38,7 @@ impl Slice {
 #[derive(Clone)]
 pub struct Bucket {
     /// By run, in the order of the runs; none is empty.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<RunSlice>,
     /// Smallest key of its tables.
     pub smallest: Box<[u8]>,
     /// Largest key of its tables.
@@ -48,7 +48,7 @@ pub struct Bucket {
 impl Bucket {
     /// Size of its tables, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.slices.iter().map(Slice::bytes).sum()
+        self.slices.iter().map(RunSlice::bytes).sum()
     }
 
     /// All tables, slice by slice.
@@ -86,7 +86,7 @@ impl Bucket {
         let largest = members.iter().map(|(_, _, table)| &table.meta().largest).max();
         let mut by_run = members.to_vec();
         by_run.sort_by_key(|(run, _, _)| *run);
-        let slices = by_run.chunk_by(|a, b| a.0 == b.0).map(|slice| Slice {
+        let slices = by_run.chunk_by(|a, b| a.0 == b.0).map(|slice| RunSlice {
             position: slice[0].1,
             tables: slice.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
         });

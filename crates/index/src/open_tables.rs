@@ -23,7 +23,7 @@ pub(crate) struct OpenTables {
 
 #[derive(Default)]
 struct Open {
-    seats: Clock<Arc<Seat>>,
+    seats: Clock<Arc<TableSeat>>,
     /// Number of the seat that was taken last.
     last: u64,
     /// Bytes of their filters and indexes.
@@ -32,7 +32,7 @@ struct Open {
 
 /// The slot of a table's handle for the table while it is open.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct TableSeat {
     table: ArcSwapOption<Table>,
     /// The number of the table while the seat is taken, changed under the lock.
     number: AtomicU64,
@@ -52,7 +52,7 @@ impl Deref for TableRef {
     }
 }
 
-impl Seat {
+impl TableSeat {
     /// The table, if it is open.
     #[inline]
     pub(crate) fn table(&self) -> Option<TableRef> {
@@ -102,7 +102,7 @@ impl OpenTables {
     #[cold]
     pub(crate) fn open(
         &self,
-        seat: &Arc<Seat>,
+        seat: &Arc<TableSeat>,
         open: impl FnOnce() -> Result<Table>,
     ) -> Result<TableRef> {
         let table = Arc::new(open()?);
@@ -135,7 +135,7 @@ impl OpenTables {
     }
 
     /// Closes the table in `seat` for good.
-    pub(crate) fn close(&self, seat: &Seat) {
+    pub(crate) fn close(&self, seat: &TableSeat) {
         if seat.table.load().is_none() {
             return;
         }

@@ -72,7 +72,7 @@ impl Table {
         cache: Arc<BlockCache>,
     ) -> Result<Self> {
         let name = Name::numbered(FileKind::Table, number);
-        let source = Source { file: &*file, name, identity };
+        let source = StoredBlocks { file: &*file, name, identity };
         let (footer, size) = source.footer()?;
         let (filter, index) = (source.filter(&footer)?, source.index(&footer)?);
         let meta = source.properties(&footer, size)?;
@@ -91,8 +91,8 @@ impl Table {
         &self.meta
     }
 
-    fn source(&self) -> Source<'_> {
-        Source { file: &*self.file, name: self.name, identity: self.identity }
+    fn source(&self) -> StoredBlocks<'_> {
+        StoredBlocks { file: &*self.file, name: self.name, identity: self.identity }
     }
 
     /// Whether the filter lets a key of this hash pass.
@@ -193,13 +193,13 @@ impl Drop for Table {
 }
 
 /// Reads and checks stored blocks of one file.
-struct Source<'a> {
+struct StoredBlocks<'a> {
     file: &'a dyn File,
     name: Name,
     identity: FileIdentity,
 }
 
-impl Source<'_> {
+impl StoredBlocks<'_> {
     #[cold]
     fn fact(&self, error: Error, offset: u64) -> Error {
         error.with("file", self.name).with("offset", offset)

@@ -14,7 +14,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
 use crate::cache::BlockCache;
-use crate::open_tables::{OpenTables, Seat, TableRef};
+use crate::open_tables::{OpenTables, TableRef, TableSeat};
 #[cfg(feature = "experiments")]
 use crate::seeks_left::SeeksLeft;
 use crate::table::Table;
@@ -81,7 +81,7 @@ impl TableStore {
 pub struct TableHandle {
     meta: TableMeta,
     store: Arc<TableStore>,
-    seat: Arc<Seat>,
+    seat: Arc<TableSeat>,
     obsolete: AtomicBool,
     #[cfg(feature = "experiments")]
     seeks: SeeksLeft,

@@ -103,7 +103,7 @@ impl Work {
 }
 
 #[derive(Default)]
-struct State {
+struct Backlog {
     works: VecDeque<Work>,
     /// Bytes of writes that are not done.
     bytes: usize,
@@ -117,7 +117,7 @@ struct State {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<Backlog>,
     changed: Condvar,
 }
 

@@ -26,7 +26,7 @@ pub fn measures(repo: &Repo) -> Vec<(String, usize)> {
         ("functions that reach every field of the engine".to_owned(), reaching(repo)),
         ("options".to_owned(), fields(repo, "settings/options.rs", "Options")),
         ("functions with a tuple as a parameter".to_owned(), naming::tuples(repo, &[]).len()),
-        ("names of types that stand for two or more".to_owned(), naming::doubled(repo).len()),
+        ("names of types that stand for two or more".to_owned(), naming::doubled(repo, &[]).len()),
     ];
     for (feature, files) in features::named(repo) {
         found.push((format!("files that name {feature} and are not its own"), files.len()));

@@ -19,6 +19,23 @@ pub const TUPLES: [&str; 7] = [
     "crates/cleavedb/src/reads/value_reader.rs",
 ];
 
+/// Names that may stand for several types. May only shrink.
+pub const DOUBLED: [&str; 13] = [
+    "Append",
+    "Candidate",
+    "Change",
+    "Cursor",
+    "Direction",
+    "Entry",
+    "Filter",
+    "HotRecord",
+    "Inner",
+    "Inode",
+    "Progress",
+    "Step",
+    "Window",
+];
+
 /// Words in front of the name of a type.
 const TYPES: [&str; 4] = ["struct", "enum", "trait", "union"];
 
@@ -44,9 +61,25 @@ pub fn tuples(repo: &Repo, accepted: &[&str]) -> Vec<Finding> {
     found
 }
 
-/// Names that stand for two types of the product or more, with the files that define them.
-pub fn doubled(repo: &Repo) -> BTreeMap<&str, Vec<&str>> {
-    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+/// Types with a name that another file of the product gives to a type of its own, except `accepted`
+/// names, and accepted names that stand for one type.
+pub fn doubled(repo: &Repo, accepted: &[&str]) -> Vec<Finding> {
+    let homes = homes(repo);
+    let bad = homes.iter().filter(|(name, _)| !accepted.contains(name));
+    let mut found: Vec<Finding> = bad
+        .map(|(name, files)| {
+            let first = files.first().copied().unwrap_or_default();
+            Finding::new(first, 0, format!("{name} is a type of each of {files:?}"))
+        })
+        .collect();
+    let stale = accepted.iter().filter(|name| !homes.contains_key(**name));
+    found.extend(stale.map(|name| Finding::new(name, 0, "is accepted, but stands for one type")));
+    found
+}
+
+/// The files of the types of each name that stands for types of two files of the product or more.
+fn homes(repo: &Repo) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for source in product(repo) {
         let code = source.product_code();
         for at in TYPES.iter().flat_map(|word| words(code, word)) {
@@ -56,7 +89,7 @@ pub fn doubled(repo: &Repo) -> BTreeMap<&str, Vec<&str>> {
             if (before.is_empty() || before.starts_with("pub"))
                 && let Some(name) = rest.next()
             {
-                found.entry(name).or_default().push(&source.path);
+                found.entry(name).or_default().insert(&source.path);
             }
         }
     }
@@ -126,8 +159,12 @@ mod tests {
         let other = "struct State<T>(T);\nstruct Other;\n#[cfg(test)]\nmod tests {\n    \
                      struct Place;\n}\n";
         let repo = Repo::of(&[("crates/a/src/x.rs", one), ("crates/b/src/y.rs", other)]);
-        let found = doubled(&repo);
-        assert_eq!(found.keys().copied().collect::<Vec<_>>(), ["State"]);
-        assert_eq!(found["State"], ["crates/a/src/x.rs", "crates/b/src/y.rs"]);
+        let found = |accepted: &[&str]| -> Vec<String> {
+            doubled(&repo, accepted).into_iter().map(|it| it.to_string()).collect()
+        };
+        let what = "State is a type of each of {\"crates/a/src/x.rs\", \"crates/b/src/y.rs\"}";
+        assert_eq!(found(&[]), [format!("crates/a/src/x.rs: {what}")]);
+        assert!(found(&["State"]).is_empty());
+        assert_eq!(found(&["State", "Place"]), ["Place: is accepted, but stands for one type"]);
     }
 }

@@ -124,6 +124,14 @@ fn arguments_have_names() {
 }
 
 #[test]
+fn a_type_has_a_name_of_its_own() {
+    expect_none(
+        naming::doubled(&REPO, &naming::DOUBLED),
+        "Say in the name which one it is: a reader of `State` must look up which of them is meant.",
+    );
+}
+
+#[test]
 fn modules_use_only_modules_below_them() {
     expect_none(
         order::modules(&REPO),

@@ -16,7 +16,7 @@ use crate::background::jobs::{Begin, Job, compaction, perform, removal};
 use crate::background::pressure;
 use crate::background::space::reserve;
 use crate::control::events;
-use crate::control::failures::{Failure, JobKind};
+use crate::control::failures::{JobKind, LastFailure};
 use crate::engine::Engine;
 use crate::engine::panic_guard::PanicGuard;
 use crate::settings::options::Background;
@@ -191,7 +191,7 @@ pub(crate) fn wait_or_work(
         // A failure that waiting does not end is the caller's error.
         let failure = awaited().and_then(|kind| state.failures.of(kind));
         // A close does not wait for another try: the log keeps what was not flushed.
-        let is_final = |failure: &&Failure| failure.is_lasting() || engine.gate.is_closed();
+        let is_final = |failure: &&LastFailure| failure.is_lasting() || engine.gate.is_closed();
         if let Some(failure) = failure.filter(is_final) {
             return Err(failure.error.clone());
         }

@@ -21,7 +21,7 @@ use crate::background::{memtables, scheduler};
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::engine::panic_guard::PanicGuard;
-use crate::settings::crew::{Class, Look, Member, REST, REST_MAX};
+use crate::settings::crew::{Attempt, Class, Member, REST, REST_MAX};
 use crate::settings::options::Background;
 use crate::store::dead::MANY;
 
@@ -140,21 +140,21 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
     while !engine.jobs.closing() {
         let wakeups = engine.jobs.wakeups();
         match look(engine, kinds) {
-            Look::Nothing if engine.jobs.wait_for_work(wakeups, pause) => {
+            Attempt::Nothing if engine.jobs.wait_for_work(wakeups, pause) => {
                 rested(engine, pause);
                 pause = (pause * 2).min(REST_MAX);
             }
-            Look::Nothing | Look::Done => pause = REST,
-            Look::Failed => _ = engine.jobs.wait_for_work(wakeups, REST),
+            Attempt::Nothing | Attempt::Done => pause = REST,
+            Attempt::Failed => _ = engine.jobs.wait_for_work(wakeups, REST),
         }
     }
 }
 
 /// Does one job of the given kinds, if one is due.
-fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
+fn look(engine: &Engine, kinds: &[JobKind]) -> Attempt {
     match scheduler::run_one(engine, kinds) {
-        Ok(true) => Look::Done,
-        Ok(false) => Look::Nothing,
+        Ok(true) => Attempt::Done,
+        Ok(false) => Attempt::Nothing,
         Err(_) => {
             // After the first failure of a write no job runs any more: waiting callers must get
             // the error.
@@ -162,7 +162,7 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Look {
                 engine.tell_refusal();
                 engine.jobs.wake_waiters();
             }
-            Look::Failed
+            Attempt::Failed
         }
     }
 }
@@ -196,10 +196,10 @@ impl Member for Engine {
         rested(self, rest);
     }
 
-    fn look(&self, class: Class) -> Look {
+    fn look(&self, class: Class) -> Attempt {
         let _guard = PanicGuard(self);
         if self.jobs.closing() {
-            return Look::Nothing;
+            return Attempt::Nothing;
         }
         look(
             self,

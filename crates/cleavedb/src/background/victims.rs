@@ -28,7 +28,7 @@ use crate::store::manifest::LiveFiles;
 use crate::store::survivors::Survivors;
 
 /// The target of a collection.
-pub(crate) enum Target {
+pub(crate) enum Victim {
     /// A log file or a segment. The index decides which of its records live.
     File(FileNumber, ValueFileMeta),
     /// All extents of some groups. Their records decide which of them live or, in a range of keys,
@@ -36,7 +36,7 @@ pub(crate) enum Target {
     Groups(Vec<GroupId>),
 }
 
-impl Target {
+impl Victim {
     /// Upper bound of the bytes that the collection writes.
     pub(crate) fn rewritten_max(&self, table: &GroupTable) -> u64 {
         match self {
@@ -66,17 +66,17 @@ pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
 
 /// The next target, if values exceed the space goal, or if a caller has requested all files up to a
 /// number.
-pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
+pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) -> Option<Victim> {
     let over = is_over(engine, live, &jobs.damaged);
     let forced = jobs.forced.is_some() || !jobs.wanted.is_empty();
     let asked = jobs.split_waits.is_some() || forced;
     let groups = choose_groups(engine, live, jobs, over);
     let goes = |first: &GroupId| asked || !over || !cold_log_beats(engine, live, jobs, *first);
     if groups.first().is_some_and(goes) {
-        return Some(Target::Groups(groups));
+        return Some(Victim::Groups(groups));
     }
     let victim = choose_file(engine, live, jobs, over)?;
-    Some(Target::File(victim, live.value_files.get(victim)?.clone()))
+    Some(Victim::File(victim, live.value_files.get(victim)?.clone()))
 }
 
 /// The groups to collect, the best first, if values are `over` the space goal, the segments shared

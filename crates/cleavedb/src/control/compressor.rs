@@ -15,7 +15,7 @@ const FIRST_LOOK: u64 = 64 << 10;
 
 /// What the compressors of a database share.
 #[derive(Default)]
-pub(crate) struct Compression {
+pub(crate) struct Compressors {
     /// Values that were compressed since the open, their bytes, and what was stored of them.
     pub(crate) values: Counter,
     pub(crate) bytes_in: Counter,
@@ -24,7 +24,7 @@ pub(crate) struct Compression {
     is_due: AtomicBool,
 }
 
-impl Compression {
+impl Compressors {
     /// Whether a keyspace may be due for a dictionary; the next caller is told that none is.
     #[inline]
     pub(crate) fn takes_due(&self) -> bool {
@@ -42,7 +42,7 @@ pub(crate) struct Compressor {
     without: AtomicU64,
     /// How many there are at the next look for samples.
     look_at: AtomicU64,
-    shared: Arc<Compression>,
+    shared: Arc<Compressors>,
 }
 
 impl fmt::Debug for Compressor {
@@ -52,7 +52,7 @@ impl fmt::Debug for Compressor {
 }
 
 impl Compressor {
-    pub(crate) fn new(how: ValueCompression, shared: &Arc<Compression>) -> Self {
+    pub(crate) fn new(how: ValueCompression, shared: &Arc<Compressors>) -> Self {
         Self {
             how,
             dictionaries: ArcSwap::from_pointee(Vec::new()),

@@ -162,9 +162,9 @@ pub(crate) struct Events {
 }
 
 /// Keeps the events of this thread, and of others as far as they are kept, until it is dropped.
-pub(crate) struct Held<'a>(&'a Events);
+pub(crate) struct HeldEvents<'a>(&'a Events);
 
-impl Drop for Held<'_> {
+impl Drop for HeldEvents<'_> {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
         self.0.tell_kept();
@@ -179,9 +179,9 @@ impl Events {
 
     /// Until the guard is dropped, this thread tells no event. A guard must be made before a lock
     /// is taken, so that it is dropped behind it.
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub(crate) fn hold(&self) -> HeldEvents<'_> {
         HELD.set(HELD.get() + 1);
-        Held(self)
+        HeldEvents(self)
     }
 
     /// Tells an event now, unless the thread holds back what it tells.

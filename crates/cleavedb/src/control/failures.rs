@@ -83,7 +83,7 @@ impl JobKind {
 
 /// The last failure of a kind of job that has not succeeded since.
 #[derive(Clone)]
-pub(crate) struct Failure {
+pub(crate) struct LastFailure {
     pub(crate) error: Error,
     /// Number of failures in a row.
     pub(crate) tries: u64,
@@ -96,7 +96,7 @@ pub(crate) struct Failure {
     wakeups: u64,
 }
 
-impl Failure {
+impl LastFailure {
     /// Whether writers that wait for the job should get the error: waiting will not help.
     pub(crate) fn is_lasting(&self) -> bool {
         let at_once = matches!(self.error.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
@@ -106,7 +106,7 @@ impl Failure {
 
 /// Failures by kind of job.
 #[derive(Default)]
-pub(crate) struct Failures(BTreeMap<JobKind, Failure>);
+pub(crate) struct Failures(BTreeMap<JobKind, LastFailure>);
 
 impl Failures {
     /// Records that a job of `kind` has failed, after `wakeups` requests for work.
@@ -119,7 +119,7 @@ impl Failures {
         let longest = if error.kind() == ErrorKind::NoSpace { FULL_PAUSE_MAX } else { PAUSE_MAX };
         let pause = PAUSE_MIN.saturating_mul(1 << (tries - 1).min(16)).min(longest);
         let (error, again) = (error.clone(), now + pause);
-        self.0.insert(kind, Failure { error, tries, since, last: now, again, wakeups });
+        self.0.insert(kind, LastFailure { error, tries, since, last: now, again, wakeups });
     }
 
     /// Records that a job of `kind` has succeeded.
@@ -133,14 +133,14 @@ impl Failures {
     }
 
     /// The last failure of jobs of `kind`.
-    pub(crate) fn of(&self, kind: JobKind) -> Option<&Failure> {
+    pub(crate) fn of(&self, kind: JobKind) -> Option<&LastFailure> {
         self.0.get(&kind)
     }
 
     /// The failures of jobs that must not be retried yet, after `wakeups` requests for work.
     pub(crate) fn pausing(&self, wakeups: u64) -> Vec<(JobKind, Error)> {
         let now = Instant::now();
-        let waits = |failure: &Failure| match TIMELESS {
+        let waits = |failure: &LastFailure| match TIMELESS {
             true => failure.wakeups == wakeups,
             false => now < failure.again,
         };
@@ -149,7 +149,7 @@ impl Failures {
     }
 
     /// The last failures of all kinds that have failed.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKind, &Failure)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKind, &LastFailure)> {
         self.0.iter().map(|(kind, failure)| (*kind, failure))
     }
 }

@@ -129,18 +129,18 @@ type Histograms = [Option<Box<Histogram<u64>>>; Operation::ALL.len()];
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Histograms>);
+struct HistogramShard(Mutex<Histograms>);
 
 /// The latencies of a database.
 pub(crate) struct Latencies {
     /// The number of operations of which one is timed.
     period: u32,
-    shards: [Shard; SHARDS as usize],
+    shards: [HistogramShard; SHARDS as usize],
 }
 
-/// A thread's own state.
+/// Chooses the operations of a thread that are timed.
 #[derive(Clone, Copy)]
-struct Own {
+struct Sampler {
     /// State of a generator of random numbers (xorshift), which no thread begins with 0; 0 before
     /// the first operation.
     random: u64,
@@ -150,7 +150,7 @@ struct Own {
 }
 
 thread_local! {
-    static OWN: Cell<Own> = const { Cell::new(Own { random: 0, left: 0, shard: 0 }) };
+    static OWN: Cell<Sampler> = const { Cell::new(Sampler { random: 0, left: 0, shard: 0 }) };
 }
 
 /// Threads that have measured.
@@ -262,16 +262,17 @@ impl Latencies {
 
 /// The state of this thread, begun if it is new.
 #[inline]
-fn own() -> Own {
+fn own() -> Sampler {
     let own = OWN.get();
     if own.random != 0 { own } else { begun() }
 }
 
 #[cold]
-fn begun() -> Own {
+fn begun() -> Sampler {
     let shard = THREADS.fetch_add(1, Ordering::Relaxed);
     // Any odd number spreads the threads.
-    let own = Own { random: (shard + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, left: 0, shard };
+    let own =
+        Sampler { random: (shard + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, left: 0, shard };
     OWN.set(own);
     own
 }

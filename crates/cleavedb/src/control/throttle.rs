@@ -92,11 +92,11 @@ pub(crate) struct Throttle {
     log_bytes_per_memtable_max: AtomicU64,
     /// Nanoseconds per MiB for writers; 0 while they are not slowed down. Readable without a lock.
     nanos_per_mib: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Slowdown>,
 }
 
 #[derive(Default)]
-struct State {
+struct Slowdown {
     pressure: Option<Pressure>,
     /// What the last flushes made of a byte of log.
     growth: Growth,
@@ -113,7 +113,7 @@ struct State {
     until: Option<Instant>,
 }
 
-impl State {
+impl Slowdown {
     /// Computes what slows writers down, and returns the nanoseconds per MiB.
     fn update(&mut self) -> u64 {
         let (pressed, filling) = (self.pressed(), self.filling());
@@ -163,7 +163,7 @@ impl Throttle {
         self.log_bytes_per_memtable_max.load(Ordering::Relaxed)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut Slowdown)) {
         let mut state = self.state.lock();
         change(&mut state);
         let nanos = state.update();

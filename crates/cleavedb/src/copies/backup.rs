@@ -20,7 +20,7 @@ use cleavedb_storage::{
 
 use crate::control::progress::Progress;
 use crate::copies::backup_record::BackupRecord;
-use crate::copies::moment::{CheckpointReport, Copying, Links, Source, SourceFile};
+use crate::copies::moment::{CheckpointReport, CopySource, Copying, Links, SourceFile};
 use crate::open::directories;
 use crate::store::manifest::Current;
 
@@ -51,7 +51,7 @@ pub struct BackupReport {
 
 /// Makes a backup in `storage`; after a failure the backups there are as they were.
 pub(crate) fn make(
-    source: &dyn Source,
+    source: &dyn CopySource,
     storage: &dyn BackupStorage,
     mode: BackupMode,
     progress: &Progress,
@@ -77,7 +77,7 @@ fn names(number: u64) -> [BackupName; 2] {
 
 /// Makes all of backup `number` durable, under the name of one that is not finished.
 fn make_unfinished(
-    source: &dyn Source,
+    source: &dyn CopySource,
     storage: &dyn BackupStorage,
     number: u64,
     previous: Option<Previous>,

@@ -10,11 +10,11 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{FileKind, Storage, copy};
 
 use crate::control::progress::Progress;
-use crate::copies::moment::{CheckpointReport, Copying, Links, Source, SourceFile};
+use crate::copies::moment::{CheckpointReport, CopySource, Copying, Links, SourceFile};
 
 /// Makes a checkpoint in `to`, which must be empty; after a failure it is empty again.
 pub(crate) fn make(
-    source: &dyn Source,
+    source: &dyn CopySource,
     to: &Arc<dyn Storage>,
     progress: &Progress,
 ) -> Result<CheckpointReport> {

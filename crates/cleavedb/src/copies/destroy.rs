@@ -30,7 +30,7 @@ pub struct DestroyReport {
 }
 
 /// One directory of the database.
-struct Place {
+struct LockedDirectory {
     path: PathBuf,
     storage: Arc<dyn Storage>,
     /// Held until the end.
@@ -93,7 +93,11 @@ pub(crate) fn destroy(
                        removes it";
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
-    let own = Place { path: path.to_owned(), _lock: directories::lock(&*first)?, storage: first };
+    let own = LockedDirectory {
+        path: path.to_owned(),
+        _lock: directories::lock(&*first)?,
+        storage: first,
+    };
     // Another call may have removed it meanwhile.
     let current = Current::read(&*own.storage)?.ok_or_else(none_there)?;
     let is_emptied = is_emptied(&*own.storage)?;
@@ -140,7 +144,7 @@ fn open_volume(
     open: &mut OpenDirectory<'_>,
     database_id: u64,
     number: usize,
-) -> Result<Place> {
+) -> Result<LockedDirectory> {
     let missing = |what| Error::new(ErrorKind::MissingVolume, what);
     let storage = open(path, false).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
@@ -154,11 +158,11 @@ fn open_volume(
                     Nothing was removed";
         return Err(missing(what));
     }
-    Ok(Place { path: path.to_owned(), _lock: directories::lock(&*storage)?, storage })
+    Ok(LockedDirectory { path: path.to_owned(), _lock: directories::lock(&*storage)?, storage })
 }
 
 /// Removes the files of one phase from a directory, durably.
-fn remove(place: &Place, phase: Phase, report: &mut DestroyReport) -> Result<()> {
+fn remove(place: &LockedDirectory, phase: Phase, report: &mut DestroyReport) -> Result<()> {
     let all = list(&*place.storage)?;
     let mut any = false;
     for (name, len) in all.into_iter().filter(|(name, _)| phase_of(name.kind()) == phase) {

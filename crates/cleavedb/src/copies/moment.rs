@@ -19,24 +19,24 @@ use cleavedb_storage::{
 use crate::control::progress::Progress;
 use crate::engine::Engine;
 use crate::open::recovery::last_log;
-use crate::open::session::{self, Rest};
+use crate::open::session::{self, LeftLog};
 use crate::store::manifest::{Current, LiveFiles, Manifest};
 use crate::store::state::ReadState;
 
 /// A database of which copies are made.
-pub(crate) trait Source {
+pub(crate) trait CopySource {
     fn database_id(&self) -> u64;
     /// Brings all of it, as of now, to `copy`, which is a database then.
     fn copy_to(&self, copy: &mut Copying<'_>) -> Result<CheckpointReport>;
 }
 
-impl Source for Engine {
+impl CopySource for Engine {
     fn database_id(&self) -> u64 {
         self.database_id
     }
 
     fn copy_to(&self, copy: &mut Copying<'_>) -> Result<CheckpointReport> {
-        let moment = Moment::take(self)?;
+        let moment = CopyMoment::take(self)?;
         let report = copy.bring(&moment)?;
         copy.begin(&moment)?;
         Ok(report)
@@ -177,7 +177,7 @@ impl<'a> Copying<'a> {
     /// Brings all files of `moment` but the manifest. Those that an earlier moment has brought
     /// stay, or are removed. They are made durable once it is known that they are the right ones,
     /// since that takes most of the time in which they may turn out not to be.
-    pub(crate) fn bring(&mut self, moment: &Moment<'_>) -> Result<CheckpointReport> {
+    pub(crate) fn bring(&mut self, moment: &CopyMoment<'_>) -> Result<CheckpointReport> {
         let files = moment.files()?;
         let bytes = files.iter().map(|file| file.len).sum();
         self.progress.begin(bytes);
@@ -224,14 +224,14 @@ impl<'a> Copying<'a> {
 
     /// Makes what was brought of `moment` a database, durably: writes its manifest, and `current`
     /// last.
-    pub(crate) fn begin(&mut self, moment: &Moment<'_>) -> Result<()> {
+    pub(crate) fn begin(&mut self, moment: &CopyMoment<'_>) -> Result<()> {
         for (name, _) in self.files.iter().filter(|(_, it)| !it.is_durable) {
             if !planted(Bug::CopyUnsynced) {
                 sync(&**self.to, name)?;
             }
         }
         self.links.finish(&**self.to)?;
-        let Moment { live, current, .. } = moment;
+        let CopyMoment { live, current, .. } = moment;
         let current = Current { manifest: FileNumber(live.next_file), ..current.clone() };
         self.manifest = Some(Name::numbered(FileKind::Manifest, current.manifest));
         let to = Arc::new(MultiDirStorage::whole(self.to.clone()));
@@ -258,7 +258,7 @@ impl<'a> Copying<'a> {
 }
 
 /// The database at one moment, as a manifest describes it.
-pub(crate) struct Moment<'a> {
+pub(crate) struct CopyMoment<'a> {
     engine: &'a Engine,
     current: Current,
     live: LiveFiles,
@@ -271,7 +271,7 @@ pub(crate) struct Moment<'a> {
     state: Arc<ReadState>,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> CopyMoment<'a> {
     /// The state of this moment, for which writers wait while the log window is written to the
     /// log files.
     pub(crate) fn take(engine: &'a Engine) -> Result<Self> {
@@ -296,7 +296,7 @@ impl<'a> Moment<'a> {
             let last = last_log(&live, append.appender.next());
             logs.extend(last.and_then(|(number, facts)| Some((number, facts.len?))));
         } else {
-            let Rest { value_files, .. } = session::log_at_rest(engine, &append, &live, ahead);
+            let LeftLog { value_files, .. } = session::log_at_rest(engine, &append, &live, ahead);
             value_files.iter().try_for_each(|edit| live.value_files.apply(edit))?;
             let young = manifest.live().value_files.logs().filter(|(_, facts)| facts.len.is_none());
             let len_of = |number| live.value_files.get(number).and_then(|facts| facts.len);

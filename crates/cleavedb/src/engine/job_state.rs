@@ -13,7 +13,7 @@ use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogFile;
 use cleavedb_values::GroupId;
 
-use crate::control::failures::{Failure, Failures, JobKind};
+use crate::control::failures::{Failures, JobKind, LastFailure};
 use crate::control::poison::Poison;
 use crate::engine::stale_blobs::StaleBlobs;
 use crate::settings::crew::Bell;
@@ -183,7 +183,7 @@ impl JobState {
     /// a full disk is retried for ever, also when the caller waits for one of another kind.
     pub(crate) fn is_over(&self, wakeups: u64) -> bool {
         let waits_for_retries = planted(Bug::WaitsForRetriesOfOthers);
-        let fails = |kind| self.failures.of(kind).is_some_and(Failure::is_lasting);
+        let fails = |kind| self.failures.of(kind).is_some_and(LastFailure::is_lasting);
         let is_over = |kind| self.is_idle_of(kind) || (fails(kind) && !waits_for_retries);
         self.wakeups >= wakeups && self.is_idle() && JobKind::AWAITED.into_iter().all(is_over)
     }
@@ -354,12 +354,13 @@ impl Jobs {
     /// Whether a job has failed for want of space.
     pub(crate) fn lacks_space(&self) -> bool {
         let state = self.state.lock();
-        let full = |(_, failure): (JobKind, &Failure)| failure.error.kind() == ErrorKind::NoSpace;
+        let full =
+            |(_, failure): (JobKind, &LastFailure)| failure.error.kind() == ErrorKind::NoSpace;
         state.failures.iter().any(full)
     }
 
     /// The last failure of jobs of `kind`, if none has succeeded since.
-    pub(crate) fn failure(&self, kind: JobKind) -> Option<Failure> {
+    pub(crate) fn failure(&self, kind: JobKind) -> Option<LastFailure> {
         self.state.lock().failures.of(kind).cloned()
     }
 

@@ -76,11 +76,11 @@ struct Stale {
 pub(crate) struct StaleBlobs {
     any: AtomicBool,
     keys: Mutex<Arc<BlobKeys>>,
-    state: Mutex<State>,
+    state: Mutex<Cleaning>,
 }
 
 #[derive(Default)]
-struct State {
+struct Cleaning {
     /// The sequence numbers as of which those were hidden that this session has hidden.
     since: BTreeMap<FileNumber, SeqNo>,
     /// The one whose key is to be compacted.

@@ -10,7 +10,7 @@ use cleavedb_values::groups::{Extent, Group};
 use cleavedb_values::{GroupId, RecordCache, ValueFileMeta};
 
 use crate::background::victims;
-use crate::control::failures::{Failure, JobKind};
+use crate::control::failures::{JobKind, LastFailure};
 use crate::control::latency::OperationLatency;
 use crate::control::metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics,
@@ -153,7 +153,7 @@ fn troubles(live: &LiveFiles, jobs: &JobState) -> (Option<String>, Vec<JobFailur
     let failures = jobs.failures.iter().map(|(_, failure)| failure);
     let last = failures.max_by_key(|failure| failure.last).map(|failure| &failure.error);
     let last = last.or(jobs.damaged.last.as_ref()).map(ToString::to_string);
-    let told = |(kind, failure): (JobKind, &Failure)| JobFailure {
+    let told = |(kind, failure): (JobKind, &LastFailure)| JobFailure {
         job: kind.name(),
         error: failure.error.to_string(),
         tries: failure.tries,

@@ -30,7 +30,9 @@ use crate::open::replay::{RecoveryReport, Replay, Replayed};
 use crate::settings::options::Options;
 use crate::settings::resources::Resources;
 use crate::settings::volume::Volume;
-use crate::store::manifest::{Current, LiveFiles, Manifest, Session, Stored, VolumeIdentity};
+use crate::store::manifest::{
+    Current, LiveFiles, Manifest, Session, StoredManifest, VolumeIdentity,
+};
 use crate::store::state::MemSlot;
 
 /// The result of recovery for the engine.
@@ -54,14 +56,14 @@ pub(crate) struct Recovered {
 /// An existing database: its `current` and its manifest.
 pub(crate) struct StoredDatabase {
     current: Current,
-    stored: Stored,
+    stored: StoredManifest,
 }
 
 impl StoredDatabase {
     /// Reads the database in `storage`, if there is one.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
         let Some(current) = Current::read(storage)? else { return Ok(None) };
-        let stored = Stored::read(storage, &current)?;
+        let stored = StoredManifest::read(storage, &current)?;
         Ok(Some(Self { current, stored }))
     }
 

@@ -98,7 +98,7 @@ enum End {
 
 /// The end of a log file of which the window may hold a part.
 struct LogEnd {
-    log: LogFile,
+    log: ReplayedFile,
     base: u64,
     /// Offset from which on it was replayed.
     start: u64,
@@ -108,7 +108,7 @@ struct LogEnd {
 
 /// A log file as replay opens it.
 #[derive(Clone)]
-struct LogFile {
+struct ReplayedFile {
     number: FileNumber,
     identity: FileIdentity,
     file: Arc<dyn File>,
@@ -204,7 +204,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn open(&self, number: FileNumber, facts: &ValueFileMeta) -> Result<LogFile> {
+    fn open(&self, number: FileNumber, facts: &ValueFileMeta) -> Result<ReplayedFile> {
         let name = Name::numbered(FileKind::Log, number);
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::NotFound => {
@@ -217,16 +217,16 @@ impl<'a> Replay<'a> {
         let file = self.storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
         let len = file.len().map_err(failed)?;
         let identity = FileIdentity::new(self.database_id, number);
-        Ok(LogFile { number, identity, file, len, sealed: facts.len })
+        Ok(ReplayedFile { number, identity, file, len, sealed: facts.len })
     }
 
-    fn fail(&self, error: Error, log: &LogFile) -> Error {
+    fn fail(&self, error: Error, log: &ReplayedFile) -> Error {
         error.with("file", Name::numbered(FileKind::Log, log.number))
     }
 
     fn reader<'r>(
         &self,
-        log: &'r LogFile,
+        log: &'r ReplayedFile,
         with_window: bool,
         base: u64,
         offset: u64,
@@ -239,7 +239,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Drops a file behind a tear, unless it proves that the torn part had been durable.
-    fn give_up(&mut self, log: &LogFile) -> Result<()> {
+    fn give_up(&mut self, log: &ReplayedFile) -> Result<()> {
         let mut reader = self.reader(log, false, 0, 0)?;
         let header = reader.header().map_err(|e| self.fail(e, log))?;
         let claimed = header.is_some_and(|header| header.durable > self.reached);
@@ -251,7 +251,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn replay_file(&mut self, log: &LogFile, facts: &ValueFileMeta) -> Result<End> {
+    fn replay_file(&mut self, log: &ReplayedFile, facts: &ValueFileMeta) -> Result<End> {
         let head = self.live.head.filter(|head| head.file == log.number);
         if let Some(head) = head {
             return self.replay_from(log, head.base, head.position - head.base);
@@ -273,7 +273,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The header of a file, which may be only in the window.
-    fn find_header(&self, log: &LogFile) -> Result<Option<FileHeader>> {
+    fn find_header(&self, log: &ReplayedFile) -> Result<Option<FileHeader>> {
         let found = self.reader(log, false, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
         if found.is_some() || log.sealed.is_some() {
             return Ok(found);
@@ -286,7 +286,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays a file from offset `start` on.
-    fn replay_from(&mut self, log: &LogFile, base: u64, start: u64) -> Result<End> {
+    fn replay_from(&mut self, log: &ReplayedFile, base: u64, start: u64) -> Result<End> {
         let mut reader = self.reader(log, log.sealed.is_none(), base, start)?;
         let before = self.report.operations;
         let end = self.replay_records(&mut reader, log)?;
@@ -310,7 +310,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays records; returns the offset behind the last complete batch.
-    fn replay_records(&mut self, reader: &mut LogReader<'_>, log: &LogFile) -> Result<u64> {
+    fn replay_records(&mut self, reader: &mut LogReader<'_>, log: &ReplayedFile) -> Result<u64> {
         let mut batches = Batches::new(reader, Values::None);
         let mut batch = Vec::new();
         while batches.next(&mut batch).map_err(|e| self.fail(e, log))? {

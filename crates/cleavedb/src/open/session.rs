@@ -43,7 +43,7 @@ const REPLAYED_MAX: u64 = 1 << 20;
 pub(crate) const WINDOW_MIN: usize = 64 << 10;
 
 /// The log at the beginning of a session.
-struct Begun {
+struct BegunLog {
     first: First,
     number: FileNumber,
     edit: ValueFileEdit,
@@ -112,7 +112,7 @@ fn begin_log(
         true => None,
         false => resumed_log(engine, append, manifest, access)?,
     };
-    let Begun { first, number, edit } = match resumed {
+    let BegunLog { first, number, edit } = match resumed {
         Some(begun) => begun,
         None => new_log(engine, manifest, access)?,
     };
@@ -212,7 +212,7 @@ fn resumed_log(
     append: &Append,
     manifest: &Manifest,
     access: Access,
-) -> Result<Option<Begun>> {
+) -> Result<Option<BegunLog>> {
     let position = append.appender.next();
     let Some((number, facts)) = last_log(manifest.live(), position) else { return Ok(None) };
     let (base, end) = (facts.base, position - facts.base);
@@ -232,7 +232,7 @@ fn resumed_log(
         return Ok(None);
     }
     let first = First::Resumed { next_log: PreallocatedLog { number, file, allocated }, base, end };
-    Ok(Some(Begun { first, number, edit: ValueFileEdit::Resume(number) }))
+    Ok(Some(BegunLog { first, number, edit: ValueFileEdit::Resume(number) }))
 }
 
 /// Whether a log file has only zeros behind `end`. The rest of a torn batch would be read as a part
@@ -244,7 +244,7 @@ fn is_blank_behind(engine: &Engine, name: Name, end: u64) -> io::Result<bool> {
     Ok(behind.iter().all(|byte| *byte == 0))
 }
 
-fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<Begun> {
+fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<BegunLog> {
     let number = manifest.take_number();
     let name = Name::numbered(FileKind::Log, number);
     let failed = |e| Error::io("create the log", e).with("file", name).with_remedy();
@@ -255,7 +255,7 @@ fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<B
         engine.with_volume(failed(e))
     })?;
     let first = First::New(PreallocatedLog { number, file, allocated });
-    Ok(Begun { first, number, edit: ValueFileEdit::Add(number, FileKind::Log) })
+    Ok(BegunLog { first, number, edit: ValueFileEdit::Add(number, FileKind::Log) })
 }
 
 /// Ends the log file in use if tables point into it and all of it is flushed, so that a forced
@@ -319,7 +319,7 @@ pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
 }
 
 /// What becomes of the log files of a session when it ends.
-pub(crate) struct Rest {
+pub(crate) struct LeftLog {
     pub(crate) value_files: Vec<ValueFileEdit>,
     /// The files that go.
     gone: Vec<(FileNumber, FileKind)>,
@@ -332,10 +332,10 @@ pub(crate) fn log_at_rest(
     append: &Append,
     live: &LiveFiles,
     made_ahead: Option<FileNumber>,
-) -> Rest {
+) -> LeftLog {
     let nothing_to_flush = engine.state.load().has_nothing_to_flush();
     let end = append.appender.end();
-    let mut rest = Rest { value_files: Vec::new(), gone: Vec::new() };
+    let mut rest = LeftLog { value_files: Vec::new(), gone: Vec::new() };
     let is_pointed_to = |number| live.value_files.get(number).is_some_and(|facts| facts.live > 0);
     let last = is_pointed_to(append.appender.file().number);
     // A copy does not keep the log for changes.
@@ -370,7 +370,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     }
     let next_log = engine.preallocated_log.lock().take().map(|next_log| next_log.number);
     let mut manifest = engine.manifest.lock();
-    let Rest { value_files, gone } = log_at_rest(engine, &append, manifest.live(), next_log);
+    let LeftLog { value_files, gone } = log_at_rest(engine, &append, manifest.live(), next_log);
     engine.jobs.log_files.lock().clear();
     manifest.forget_what_went();
     let edit = Edit {

@@ -11,7 +11,7 @@ use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 use cleavedb_index::memtable::entry_memory;
 
 pub use self::reading::{BatchOperation, PutLifetime};
-use self::room::Room;
+use self::room::BatchRoom;
 pub(crate) use self::room::{check_memory, memory_of};
 use crate::control::debug::debug;
 use crate::operations::bounds::{Bounds, KeyRange};
@@ -165,7 +165,7 @@ pub struct WriteBatch {
     /// Keyspaces besides the default one, each once.
     keyspaces: Vec<Arc<CatalogEntry>>,
     /// What its database has for it, if it knows that.
-    room: Option<Room>,
+    room: Option<BatchRoom>,
 }
 
 /// An operation of a batch.
@@ -266,7 +266,7 @@ impl WriteBatch {
     /// An empty batch for the database with this default keyspace, which has `most` bytes of memory
     /// for it.
     pub(crate) fn within(default: &Arc<CatalogEntry>, most: usize) -> Self {
-        let room = Room { default: default.clone(), takes: 0, most };
+        let room = BatchRoom { default: default.clone(), takes: 0, most };
         Self { room: Some(room), ..Self::default() }
     }
 

@@ -20,7 +20,7 @@ use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_values::{Dictionaries, ValueCompression};
 
-use crate::control::compressor::{Compression, Compressor};
+use crate::control::compressor::{Compressor, Compressors};
 use crate::control::events;
 
 pub(crate) use self::record::{NAMES, decode, encode, name_key};
@@ -132,7 +132,7 @@ pub(crate) struct Catalog {
     /// not below that of the drop. A leaf lock.
     pub(crate) dropped_dictionaries: Mutex<Vec<(NonZeroU32, SeqNo)>>,
     /// What the compressors of all keyspaces share.
-    pub(crate) compression: Arc<Compression>,
+    pub(crate) compression: Arc<Compressors>,
     /// Length from which on values leave the index whatever a keyspace says, in bytes.
     long_value: usize,
 }

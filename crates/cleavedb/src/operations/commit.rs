@@ -19,7 +19,7 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
+use cleavedb_storage::log::{Appender, Log, Reserved, ReservedSlot};
 use cleavedb_storage::{Storage, Watermark};
 
 use crate::control::gate;
@@ -27,7 +27,7 @@ use crate::control::poison::Poison;
 use crate::control::publish::Publisher;
 use crate::operations::fronts::Fronts;
 use crate::operations::ops::Ops;
-use crate::operations::recent_writes::{RecentWrites, Written};
+use crate::operations::recent_writes::{RecentWrites, WrittenKeys};
 use crate::settings::options::Durability;
 use crate::store::state::{MemSlot, ReadState};
 
@@ -216,7 +216,7 @@ impl Commit {
 
     /// Makes what has sequence number `seq`, a later one than any in use, visible: tables have it,
     /// and an edit that is durable names them. Every commit so far is visible.
-    pub(crate) fn publish_load(&self, append: &mut Append, seq: SeqNo, written: Written) {
+    pub(crate) fn publish_load(&self, append: &mut Append, seq: SeqNo, written: WrittenKeys) {
         self.recent_writes.note(seq, |noted| noted(written));
         self.fronts.forget();
         self.publisher.admit(append.next_ticket);
@@ -361,7 +361,7 @@ impl Commit {
 /// Stores the records of `ops` in their reserved range, and inserts their entries.
 #[inline]
 fn store(
-    mut slot: Slot<'_>,
+    mut slot: ReservedSlot<'_>,
     memtable: &MemSlot,
     ops: Ops<'_>,
     first_seq: SeqNo,

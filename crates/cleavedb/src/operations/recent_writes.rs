@@ -43,20 +43,20 @@ struct Noted {
     /// them.
     needed: BTreeMap<SeqNo, usize>,
     /// The writes, by ascending sequence number.
-    writes: VecDeque<(SeqNo, Written)>,
+    writes: VecDeque<(SeqNo, WrittenKeys)>,
     bytes: usize,
 }
 
 /// What an operation has written.
 #[derive(Debug)]
-pub(crate) enum Written {
+pub(crate) enum WrittenKeys {
     /// A tree key.
     Key(KeptKey),
     /// All tree keys from the first to the second, excluded.
     Range(Box<[u8]>, Box<[u8]>),
 }
 
-impl Written {
+impl WrittenKeys {
     fn len(&self) -> usize {
         match self {
             Self::Key(key) => key.len(),
@@ -126,14 +126,14 @@ impl RecentWrites {
     /// Notes the writes of a commit, if a transaction is open. The caller holds the append lock,
     /// by which it sees whether one is.
     #[inline]
-    pub(crate) fn note(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(Written))) {
+    pub(crate) fn note(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(WrittenKeys))) {
         if self.watched.load(Ordering::Relaxed) {
             self.note_now(first_seq, writes);
         }
     }
 
     #[cold]
-    fn note_now(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(Written))) {
+    fn note_now(&self, first_seq: SeqNo, writes: impl FnOnce(&mut dyn FnMut(WrittenKeys))) {
         let mut noted = self.noted.lock();
         let Some(needed) = noted.needed.keys().next().copied() else { return };
         while noted.writes.front().is_some_and(|(seq, _)| *seq <= needed) {
@@ -196,13 +196,13 @@ impl Noted {
     /// of that half.
     fn coarsen(&mut self) {
         let half = self.writes.len().div_ceil(2).max(2);
-        let mut old: Vec<(SeqNo, Written)> = self.writes.drain(..half).collect();
+        let mut old: Vec<(SeqNo, WrittenKeys)> = self.writes.drain(..half).collect();
         let newest = old.last().map_or(0, |(seq, _)| *seq);
         old.sort_unstable_by(|(_, a), (_, b)| a.begin().cmp(b.begin()));
         for neighbours in old.chunks(NEIGHBOURS).rev() {
             let ends = neighbours.iter().map(|(_, written)| written.end());
             let (begin, end) = (neighbours[0].1.begin(), ends.max().unwrap_or_default());
-            self.writes.push_front((newest, Written::Range(begin.into(), (&*end).into())));
+            self.writes.push_front((newest, WrittenKeys::Range(begin.into(), (&*end).into())));
         }
         let sizes = self.writes.iter().map(|(_, written)| written.len() + WRITE_BYTES);
         self.bytes = sizes.sum();
@@ -248,10 +248,10 @@ impl ReadSet {
     }
 
     /// Whether any of it was written.
-    fn meets(&self, written: &Written) -> bool {
+    fn meets(&self, written: &WrittenKeys) -> bool {
         match written {
-            Written::Key(key) => self.has(key),
-            Written::Range(begin, end) => self.meets_range(begin, end),
+            WrittenKeys::Key(key) => self.has(key),
+            WrittenKeys::Range(begin, end) => self.meets_range(begin, end),
         }
     }
 
@@ -283,14 +283,14 @@ mod tests {
         reads
     }
 
-    fn key_of(key: &[u8]) -> Written {
-        Written::Key(key.into())
+    fn key_of(key: &[u8]) -> WrittenKeys {
+        WrittenKeys::Key(key.into())
     }
 
     #[test]
     fn a_delete_of_a_range_that_was_read_is_a_conflict() {
         let recent = noted(&[]);
-        let range = Written::Range(b"b"[..].into(), b"d"[..].into());
+        let range = WrittenKeys::Range(b"b"[..].into(), b"d"[..].into());
         recent.note(11, |note| note(range));
         let is_fine = |reads: &ReadSet| recent.check(reads).is_ok();
         assert!(is_fine(&reads(10, &[b"a", b"d"], &[(b"a", b"aa"), (b"d", b"e")])));

@@ -39,7 +39,7 @@ impl Class {
 
 /// What a look for a job found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Attempt {
     /// A job, which was done.
     Done,
     /// Nothing that is due.
@@ -63,7 +63,7 @@ pub(crate) trait Member: Send + Sync {
     fn rested(&self, rest: Duration);
 
     /// Does one job of a class, if one is due.
-    fn look(&self, class: Class) -> Look;
+    fn look(&self, class: Class) -> Attempt;
 }
 
 /// When a class of jobs of a database is looked at next.
@@ -75,7 +75,7 @@ struct Next {
     rest: Duration,
 }
 
-struct Seat {
+struct MemberSeat {
     id: u64,
     member: Arc<dyn Member>,
     next: [Next; Class::ALL.len()],
@@ -85,8 +85,8 @@ struct Seat {
 }
 
 #[derive(Default)]
-struct State {
-    seats: Vec<Seat>,
+struct Members {
+    seats: Vec<MemberSeat>,
     last_id: u64,
     /// The seat that was looked at last, by class.
     turns: [usize; Class::ALL.len()],
@@ -94,7 +94,7 @@ struct State {
     ended: bool,
 }
 
-impl State {
+impl Members {
     /// The next seat after the last one that is due; or else when one will be.
     fn due(&mut self, class: Class, now: Instant) -> std::result::Result<usize, Option<Instant>> {
         let (count, turn) = (self.seats.len(), self.turns[class as usize]);
@@ -114,14 +114,14 @@ impl State {
         Err(earliest)
     }
 
-    fn seat(&mut self, id: u64) -> Option<&mut Seat> {
+    fn seat(&mut self, id: u64) -> Option<&mut MemberSeat> {
         self.seats.iter_mut().find(|seat| seat.id == id)
     }
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct CrewShared {
+    state: Mutex<Members>,
     /// Signalled when a thread should look.
     work: Condvar,
     /// Signalled when a thread has left a database.
@@ -130,7 +130,7 @@ struct Shared {
 
 /// Threads for several databases; they end when it is dropped.
 pub(crate) struct Crew {
-    shared: Arc<Shared>,
+    shared: Arc<CrewShared>,
     /// Threads that compact and collect; as many flush, and one removes.
     workers: usize,
 }
@@ -152,7 +152,7 @@ impl fmt::Debug for Crew {
 /// Rings for one database.
 #[derive(Clone)]
 pub(crate) struct Bell {
-    shared: Arc<Shared>,
+    shared: Arc<CrewShared>,
     id: u64,
     workers: usize,
 }
@@ -206,7 +206,7 @@ impl Crew {
         state.last_id += 1;
         let next = Next { rung: self.workers, at: Instant::now(), rest: REST };
         let (id, next) = (state.last_id, [next; Class::ALL.len()]);
-        state.seats.push(Seat { id, member, next, active: 0, leaves: false });
+        state.seats.push(MemberSeat { id, member, next, active: 0, leaves: false });
         drop(state);
         self.shared.work.notify_all();
         Ok(Bell { shared: self.shared.clone(), id, workers: self.workers })
@@ -214,7 +214,7 @@ impl Crew {
 }
 
 /// The life of a thread.
-fn run(shared: &Shared, class: Class) {
+fn run(shared: &CrewShared, class: Class) {
     let mut state = shared.state.lock();
     while !state.ended {
         let place = match state.due(class, Instant::now()) {
@@ -247,9 +247,9 @@ fn run(shared: &Shared, class: Class) {
             seat.active -= 1;
             let next = &mut seat.next[class as usize];
             match look {
-                Ok(Look::Done) => next.rung = next.rung.max(1),
-                Ok(Look::Nothing) => next.at = Instant::now() + next.rest,
-                Ok(Look::Failed) | Err(_) => {
+                Ok(Attempt::Done) => next.rung = next.rung.max(1),
+                Ok(Attempt::Nothing) => next.at = Instant::now() + next.rest,
+                Ok(Attempt::Failed) | Err(_) => {
                     (next.rest, next.at) = (REST, Instant::now() + REST);
                 }
             }
@@ -279,19 +279,19 @@ mod tests {
 
         fn rested(&self, _: Duration) {}
 
-        fn look(&self, class: Class) -> Look {
+        fn look(&self, class: Class) -> Attempt {
             let less = |left: u64| left.checked_sub(1);
             let is_work = class == Class::Work
                 && self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok();
             if !is_work {
-                return Look::Nothing;
+                return Attempt::Nothing;
             }
             self.done.fetch_add(1, Ordering::AcqRel);
             thread::sleep(Duration::from_micros(100));
             if self.panics {
                 std::panic::resume_unwind(Box::new("a job"));
             }
-            Look::Done
+            Attempt::Done
         }
     }
 

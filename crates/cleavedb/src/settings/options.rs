@@ -33,7 +33,7 @@ pub(crate) use log::LogPolicy;
 pub(crate) use memory::MemTableLimits;
 pub use presets::Preset;
 
-use presets::Row;
+use presets::PresetRow;
 
 use memory::default_memory;
 
@@ -256,7 +256,7 @@ impl Options {
     }
 
     /// The row of the preset, or of the one most similar to the layout.
-    fn row(&self) -> &'static Row {
+    fn row(&self) -> &'static PresetRow {
         let like = || self.layout.as_ref().map(Preset::of_layout);
         self.preset.or_else(like).unwrap_or_default().row()
     }

@@ -29,7 +29,7 @@ pub(crate) struct LogPart {
 
 /// What may be read as changes.
 #[derive(Default)]
-struct Content {
+struct RetainedParts {
     parts: Vec<LogPart>,
     /// The first file with changes; none if there is none yet.
     first_file: Option<FileNumber>,
@@ -41,7 +41,7 @@ struct Content {
 }
 
 /// The log files that hold changes. Its lock is a leaf.
-pub(crate) struct RetainedLog(Mutex<Content>);
+pub(crate) struct RetainedLog(Mutex<RetainedParts>);
 
 impl RetainedLog {
     /// What `live` has after an open; `is_kept` says that the options ask for changes, and
@@ -50,7 +50,7 @@ impl RetainedLog {
         let log = live.change_log;
         if log.first_seq == 0 {
             let first_seq = if is_kept { visible + 1 } else { 0 };
-            return Self(Mutex::new(Content { first_seq, ..Content::default() }));
+            return Self(Mutex::new(RetainedParts { first_seq, ..RetainedParts::default() }));
         }
         let retained =
             live.value_files.retained().map(|(number, file)| (number, file.base, file.len));
@@ -69,7 +69,13 @@ impl RetainedLog {
         parts.sort_unstable_by_key(|part| part.number);
         let (first_seq, loads) = (log.first_seq, live.loads.clone());
         let first_file = Some(log.first_file);
-        Self(Mutex::new(Content { parts, first_file, first_seq, loads, segments: Vec::new() }))
+        Self(Mutex::new(RetainedParts {
+            parts,
+            first_file,
+            first_seq,
+            loads,
+            segments: Vec::new(),
+        }))
     }
 
     /// The log of another process ends in the files `last`, as far as it was read.

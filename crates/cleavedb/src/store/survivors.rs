@@ -14,14 +14,14 @@ use cleavedb_values::{GroupId, ValueFileMeta, ValueFiles};
 /// The circumstances in which a file was written: unless they have changed, it is not collected
 /// again.
 #[derive(Clone, Debug)]
-struct Written {
+struct Circumstances {
     /// Epoch of the youngest flush when the collection began.
     epoch: u64,
     snapshots: Vec<SeqNo>,
     live: u64,
 }
 
-impl Written {
+impl Circumstances {
     /// Whether what holds now, with `live` bytes, differs in a way that may let a record go.
     fn has_changed(&self, live: u64, epoch: u64, snapshots: &[SeqNo]) -> bool {
         self.epoch != epoch
@@ -33,9 +33,9 @@ impl Written {
 /// The files that collections wrote, and groups that were collected without gain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survivors {
-    files: BTreeMap<FileNumber, Written>,
+    files: BTreeMap<FileNumber, Circumstances>,
     /// By group: its bytes instead of the live ones.
-    groups: BTreeMap<GroupId, Written>,
+    groups: BTreeMap<GroupId, Circumstances>,
 }
 
 /// The part of the ascending `snapshots` that may hold records which a collection as of
@@ -56,7 +56,7 @@ impl Survivors {
         value_files: &ValueFiles,
     ) {
         self.files.retain(|number, _| value_files.get(*number).is_some());
-        let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
+        let written = |live| Circumstances { epoch, snapshots: snapshots.to_vec(), live };
         self.files.extend(files.into_iter().map(|(number, live)| (number, written(live))));
     }
 
@@ -81,7 +81,7 @@ impl Survivors {
         epoch: u64,
         snapshots: &[SeqNo],
     ) {
-        let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
+        let written = |live| Circumstances { epoch, snapshots: snapshots.to_vec(), live };
         self.groups.retain(|_, written| written.epoch == epoch);
         self.groups.extend(groups.into_iter().map(|(group, bytes)| (group, written(bytes))));
     }

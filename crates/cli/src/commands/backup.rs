@@ -69,7 +69,7 @@ impl fmt::Display for Removed<'_> {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct ListedBackup {
     number: u64,
     directory: PathBuf,
     /// Seconds since 1970; none if the file `backup` is damaged.
@@ -79,7 +79,7 @@ struct Listed {
     own_bytes: u64,
 }
 
-impl Listed {
+impl ListedBackup {
     fn new(backup: &Backup, directory: &Path) -> Self {
         let since = backup.made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
         Self {
@@ -93,7 +93,7 @@ impl Listed {
     }
 }
 
-impl fmt::Display for Listed {
+impl fmt::Display for ListedBackup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -116,7 +116,7 @@ pub(super) fn run(args: &BackupArgs, global: &Global, console: &Console) -> Resu
             console.note("there are no backups");
         }
         for backup in backups {
-            console.outcome(&Listed::new(&backup, &args.directory))?;
+            console.outcome(&ListedBackup::new(&backup, &args.directory))?;
         }
     } else if let Some(number) = args.verify {
         let backups = open()?;

@@ -17,13 +17,13 @@ use crate::interrupt;
 use crate::keyspaces::{differs, make};
 use crate::loader::Loader;
 use crate::progress::Progress;
-use crate::sort::{Item, Sorter};
+use crate::sort::{SortedItem, Sorter};
 
 /// When a value expires that never does, in milliseconds since 1970.
 const NEVER: u64 = u64::MAX - 1;
 
 /// Takes the items of an import.
-pub(super) trait Target {
+pub(super) trait ImportTarget {
     /// Makes sure of a keyspace; returns what differs from its options, in words.
     fn declare(&mut self, name: &str, options: KeyspaceOptions) -> Result<Option<String>>;
     /// Goes on with the keyspace of this name, or with that of the arguments.
@@ -54,7 +54,7 @@ impl InBatches {
     }
 }
 
-impl Target for InBatches {
+impl ImportTarget for InBatches {
     fn declare(&mut self, name: &str, options: KeyspaceOptions) -> Result<Option<String>> {
         let db = self.usual.database();
         let what = differs(&db, name, options)?;
@@ -163,7 +163,7 @@ impl SortedImport {
             stored += report.bytes;
             Ok(())
         };
-        while let Some(Item { key, value, expires }) = sorted.next()? {
+        while let Some(SortedItem { key, value, expires }) = sorted.next()? {
             let (at, key) = split(&key);
             let load = match &mut under_way {
                 Some((current, load)) if *current == at => load,
@@ -193,7 +193,7 @@ fn split(sorted: &[u8]) -> (u32, &[u8]) {
     (u32::from_be_bytes(*place), key)
 }
 
-impl Target for SortedImport {
+impl ImportTarget for SortedImport {
     fn declare(&mut self, name: &str, options: KeyspaceOptions) -> Result<Option<String>> {
         self.place_of(name, options);
         differs(&self.usual.database(), name, options)

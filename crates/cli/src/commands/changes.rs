@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::args::ChangesArgs;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
-use crate::expiry::Moment;
+use crate::expiry::Timestamp;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
 use crate::{interrupt, store};
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_millis(200);
 
 /// One change as JSON.
 #[derive(Default, Serialize)]
-struct Row<'a> {
+struct ChangeLine<'a> {
     seq: u64,
     /// What a later call goes on from.
     next: u64,
@@ -33,7 +33,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     len: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Moment>,
+    expires: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,31 +102,31 @@ fn print_new(changes: &mut Changes, args: &ChangesArgs, console: &Console) -> Re
 fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<()> {
     let bytes = |bytes| Some(console.json_bytes(bytes));
     let (seq, next, keyspace) = (change.seq, batch.next_seq(), &*change.keyspace);
-    let row = Row { seq, next, keyspace, ..Row::default() };
+    let row = ChangeLine { seq, next, keyspace, ..ChangeLine::default() };
     let row = match &change.kind {
         ChangeKind::Put { key, value, expires } => {
-            let expires = Moment::of(*expires);
-            Row { what: "put", key: bytes(key), value: bytes(value), expires, ..row }
+            let expires = Timestamp::of(*expires);
+            ChangeLine { what: "put", key: bytes(key), value: bytes(value), expires, ..row }
         }
         ChangeKind::PutBlob { key, len, expires } => {
-            let (len, expires) = (Some(*len), Moment::of(*expires));
-            Row { what: "put-blob", key: bytes(key), len, expires, ..row }
+            let (len, expires) = (Some(*len), Timestamp::of(*expires));
+            ChangeLine { what: "put-blob", key: bytes(key), len, expires, ..row }
         }
-        ChangeKind::Delete { key } => Row { what: "delete", key: bytes(key), ..row },
+        ChangeKind::Delete { key } => ChangeLine { what: "delete", key: bytes(key), ..row },
         ChangeKind::DeleteRange { from, upto } => {
             let to = upto.as_ref().and_then(|upto| bytes(upto));
-            Row { what: "delete-range", from: bytes(from), to, ..row }
+            ChangeLine { what: "delete-range", from: bytes(from), to, ..row }
         }
         ChangeKind::Merge { key, operand } => {
             let (operator, operand) = (Some(operand.operator()), bytes(operand.bytes()));
-            Row { what: "merge", key: bytes(key), operator, operand, ..row }
+            ChangeLine { what: "merge", key: bytes(key), operator, operand, ..row }
         }
-        ChangeKind::KeyspaceCreated => Row { what: "create-keyspace", ..row },
-        ChangeKind::KeyspaceDropped => Row { what: "drop-keyspace", ..row },
+        ChangeKind::KeyspaceCreated => ChangeLine { what: "create-keyspace", ..row },
+        ChangeKind::KeyspaceDropped => ChangeLine { what: "drop-keyspace", ..row },
         ChangeKind::Loaded { first, last } => {
-            Row { what: "loaded", from: bytes(first), last: bytes(last), ..row }
+            ChangeLine { what: "loaded", from: bytes(first), last: bytes(last), ..row }
         }
-        _ => Row { what: "unknown", ..row },
+        _ => ChangeLine { what: "unknown", ..row },
     };
     if console.json() {
         return console.json_line(&row);
@@ -134,7 +134,7 @@ fn print_one(change: &Change, batch: &ChangeBatch, console: &Console) -> Result<
     let mut line = format!("{seq}\t{keyspace}\t{}", row.what);
     let shown = |bytes: Option<JsonBytes<'_>>| bytes.map(|bytes| console.shown(bytes.bytes));
     let operator = row.operator.map(str::to_owned);
-    let expires = row.expires.map(|Moment(at)| humantime::format_rfc3339_millis(at).to_string());
+    let expires = row.expires.map(|Timestamp(at)| humantime::format_rfc3339_millis(at).to_string());
     let [key, operand, value] = [row.key, row.operand, row.value].map(shown);
     let [from, to, last] = [row.from, row.to, row.last].map(shown);
     let len = row.len.map(|len| len.to_string());

@@ -15,14 +15,14 @@ use crate::store;
 use crate::watch;
 
 #[derive(Serialize)]
-struct Made {
+struct MadeCheckpoint {
     directory: PathBuf,
     linked: u64,
     copied: u64,
     copied_bytes: u64,
 }
 
-impl fmt::Display for Made {
+impl fmt::Display for MadeCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -43,7 +43,7 @@ pub(super) fn run(directory: &Path, global: &Global, console: &Console) -> Resul
     let made = watch::count(&progress, move |counted| theirs.checkpoint_with(to, counted));
     drop(progress);
     let report = store::closed(db, made)?;
-    console.outcome(&Made {
+    console.outcome(&MadeCheckpoint {
         directory: directory.to_owned(),
         linked: report.linked,
         copied: report.copied,

@@ -109,7 +109,7 @@ impl Printer<'_> {
         } else if console.json() {
             console.json_line(&JsonLine { line, console })?;
         } else {
-            console.line(Words { line, console })?;
+            console.line(LineInWords { line, console })?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -151,12 +151,12 @@ impl Serialize for JsonFact<'_> {
 }
 
 /// A line in words: the file at its beginning, else the offset, what it is, and its facts.
-struct Words<'a> {
+struct LineInWords<'a> {
     line: &'a DumpLine<'a>,
     console: &'a Console,
 }
 
-impl Display for Words<'_> {
+impl Display for LineInWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DumpLine { file, offset, what, facts, .. } = self.line;
         match offset {

@@ -7,7 +7,7 @@ use cleavedb::{Cursor, Db, Keyspace, KeyspaceOptions};
 use cleavedb_units as units;
 use serde::Serialize;
 
-use crate::args::{Layout, Place, Within};
+use crate::args::{Layout, PlaceArgs, Within};
 use crate::console::Console;
 use crate::encoding::escape;
 use crate::expiry::Lasts;
@@ -71,7 +71,7 @@ impl fmt::Display for Exported {
 }
 
 pub(super) fn run(
-    place: &Place,
+    place: &PlaceArgs,
     layout: &Layout,
     within: &Within,
     global: &Global,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::args::{GetArgs, Within};
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
-use crate::expiry::Moment;
+use crate::expiry::Timestamp;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
@@ -23,7 +23,7 @@ struct Got<'a> {
     key: JsonBytes<'a>,
     value: JsonBytes<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Moment>,
+    expires: Option<Timestamp>,
 }
 
 pub(super) fn run(
@@ -60,7 +60,7 @@ pub(super) fn print(
         let (expires, mut value) = (reader.expires(), Vec::new());
         reader.take(len).read_to_end(&mut value).map_err(Failure::of_reader)?;
         let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
-        return console.json_line(&Got { key, value, expires: Moment::of(expires) });
+        return console.json_line(&Got { key, value, expires: Timestamp::of(expires) });
     }
     let last = write(reader, len, console)?;
     if console.hex() || line_end && last != Some(b'\n') {

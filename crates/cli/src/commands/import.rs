@@ -8,11 +8,11 @@ use cleavedb::{ErrorKind, Keyspace};
 use cleavedb_units as units;
 use serde::Serialize;
 
-use super::bulk_import::{InBatches, SortedImport, Target};
-use crate::args::{BulkArgs, Layout, Place, Within};
+use super::bulk_import::{ImportTarget, InBatches, SortedImport};
+use crate::args::{BulkArgs, Layout, PlaceArgs, Within};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
-use crate::formats::{self, Input, Source};
+use crate::formats::{self, Input, ItemSource};
 use crate::global::Global;
 use crate::interrupt;
 use crate::progress::{Progress, moved};
@@ -56,7 +56,7 @@ impl fmt::Display for Imported {
 }
 
 pub(super) fn run(
-    place: &Place,
+    place: &PlaceArgs,
     layout: &Layout,
     bulk: &BulkArgs,
     within: &Within,
@@ -90,7 +90,7 @@ pub(super) fn run(
 
 /// Where the items come from.
 struct From<'a> {
-    source: &'a mut dyn Source,
+    source: &'a mut dyn ItemSource,
     path: &'a Path,
     /// The keyspace of the arguments, which a source that names keyspaces does not have.
     within: &'a Within,
@@ -144,7 +144,7 @@ impl Imported {
 /// Reads the whole source. An item that can never be stored is an error of its place there.
 fn read_all(
     mut from: From<'_>,
-    target: &mut dyn Target,
+    target: &mut dyn ImportTarget,
     outcome: &mut Imported,
     progress: &Progress,
     console: &Console,
@@ -178,7 +178,7 @@ impl From<'_> {
 
 fn read_items(
     from: &mut From<'_>,
-    target: &mut dyn Target,
+    target: &mut dyn ImportTarget,
     outcome: &mut Imported,
     progress: &Progress,
     console: &Console,

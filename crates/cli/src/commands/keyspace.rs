@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::{interrupt, store, watch};
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct KeyspaceLine<'a> {
     keyspace: &'a str,
     #[serde(flatten)]
     options: StoredOptions,
@@ -73,7 +73,7 @@ pub(super) fn list(db: &Db, console: &Console) -> Result<()> {
     for keyspace in db.keyspaces()? {
         let (name, options) = (keyspace.name(), StoredOptions::from(keyspace.stored_options()?));
         match console.json() {
-            true => console.json_line(&Named { keyspace: name, options })?,
+            true => console.json_line(&KeyspaceLine { keyspace: name, options })?,
             false => console.line(format_args!("{}{options}", console.shown(name.as_bytes())))?,
         }
     }

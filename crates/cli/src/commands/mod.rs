@@ -28,7 +28,7 @@ mod tour;
 
 use clap::CommandFactory;
 
-use self::put::Source;
+use self::put::ValueArgument;
 use crate::args::{Arguments, Command};
 use crate::console::Console;
 use crate::failure::{Exit, Result};
@@ -51,7 +51,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Get { args, within } => get::run(&args, &within, global, console),
         Command::Put { key, value, file, ttl, durability, within } => {
             let global = &global.with_durability(durability);
-            put::run(&key, &Source::of(value, file), ttl, &within, global, console)
+            put::run(&key, &ValueArgument::of(value, file), ttl, &within, global, console)
         }
         Command::Merge { args, durability, within } => {
             merge::run(&args, &within, &global.with_durability(durability), console)

@@ -31,14 +31,14 @@ struct Stored<'a> {
 }
 
 /// Where a value comes from.
-pub(super) enum Source {
+pub(super) enum ValueArgument {
     /// The command line.
     Argument(OsString),
     /// A file, or standard input: `-`.
     File(PathBuf),
 }
 
-impl Source {
+impl ValueArgument {
     /// The source that the arguments name.
     pub(super) fn of(value: Option<OsString>, file: Option<PathBuf>) -> Self {
         match (value, file) {
@@ -51,7 +51,7 @@ impl Source {
 
 pub(super) fn run(
     key: &OsStr,
-    source: &Source,
+    source: &ValueArgument,
     ttl: Option<Duration>,
     within: &Within,
     global: &Global,
@@ -59,13 +59,13 @@ pub(super) fn run(
 ) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
     let path = match source {
-        Source::Argument(value) => {
+        ValueArgument::Argument(value) => {
             let value = from_argument(value, global.hex)?;
             return put_whole(&key, &value, ttl, within, global, console);
         }
-        Source::File(path) => path,
+        ValueArgument::File(path) => path,
     };
-    let mut input = Input::open(path, console)?;
+    let mut input = ValueInput::open(path, console)?;
     let begun = input.begin(global.hex)?;
     if let Begun::Whole(value) = begun {
         return put_whole(&key, &value, ttl, within, global, console);
@@ -115,7 +115,7 @@ pub(super) fn announce(key: &[u8], bytes: u64, console: &Console) -> Result<()> 
 }
 
 /// A value that comes from a file or from standard input. A signal ends the reading of it.
-struct Input<'p> {
+struct ValueInput<'p> {
     path: &'p Path,
     /// What was read before the database was opened.
     first: Cursor<Vec<u8>>,
@@ -132,7 +132,7 @@ enum Begun {
     Long,
 }
 
-impl<'p> Input<'p> {
+impl<'p> ValueInput<'p> {
     fn open(path: &'p Path, console: &Console) -> Result<Self> {
         interrupt::watch(console)?;
         let of = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
@@ -161,7 +161,7 @@ impl<'p> Input<'p> {
     }
 }
 
-impl Read for Input<'_> {
+impl Read for ValueInput<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let before = self.first.read(buf)?;
         if before > 0 {

@@ -8,7 +8,7 @@ use crate::args::{ScanArgs, Within};
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
-use crate::expiry::Moment;
+use crate::expiry::Timestamp;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
@@ -20,7 +20,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<JsonBytes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Moment>,
+    expires: Option<Timestamp>,
 }
 
 pub(super) fn run(
@@ -69,7 +69,7 @@ fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
                 continue;
             }
         };
-        let expires = Moment::of(cursor.expiry());
+        let expires = Timestamp::of(cursor.expiry());
         let key = cursor.key().unwrap_or_default();
         print_one(key, value.as_deref(), expires, args, console)?;
         left -= 1;
@@ -81,7 +81,7 @@ fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
 fn print_one(
     key: &[u8],
     value: Option<&[u8]>,
-    expires: Option<Moment>,
+    expires: Option<Timestamp>,
     args: &ScanArgs,
     console: &Console,
 ) -> Result<()> {

@@ -14,13 +14,13 @@ use crate::global::Global;
 use crate::store;
 
 #[derive(Serialize)]
-struct Size {
+struct SizeLine {
     keys: u64,
     index_bytes: u64,
     value_bytes: u64,
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for SizeLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -48,7 +48,7 @@ pub(super) fn run(
 /// Estimates the size of the range and prints it.
 pub(super) fn print(keyspace: &Keyspace, args: &BoundArgs, console: &Console) -> Result<()> {
     let size = keyspace.approximate_size(bounds(args, console.hex())?)?;
-    console.outcome(&Size {
+    console.outcome(&SizeLine {
         keys: size.entries,
         index_bytes: size.index_bytes,
         value_bytes: size.value_bytes,

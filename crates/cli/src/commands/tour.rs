@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::args::TourArgs;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
-use crate::formats::{Input, Source, TreeSource, measure};
+use crate::formats::{Input, ItemSource, TreeSource, measure};
 use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
@@ -33,7 +33,7 @@ const DELETE_EVERY: u64 = 10;
 
 /// One step of the tour.
 #[derive(Serialize)]
-struct Step {
+struct TourStep {
     step: &'static str,
     items: u64,
     bytes: u64,
@@ -44,7 +44,7 @@ struct Step {
     remark: String,
 }
 
-impl Step {
+impl TourStep {
     fn new(step: &'static str) -> Self {
         Self { step, items: 0, bytes: 0, seconds: 0.0, differences: 0, remark: String::new() }
     }
@@ -55,7 +55,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for TourStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut items, mut bytes, mut rate) = (String::new(), String::new(), String::new());
         if self.items > 0 {
@@ -282,7 +282,7 @@ impl Tour<'_> {
     }
 
     /// Prints a step as soon as it is done.
-    fn report(&mut self, step: Step) -> Result<()> {
+    fn report(&mut self, step: TourStep) -> Result<()> {
         self.differences += step.differences;
         self.console.outcome(&step)?;
         self.console.flush()
@@ -329,7 +329,7 @@ impl Tour<'_> {
     }
 
     fn write(&mut self, db: &Db, name: &'static str) -> Result<()> {
-        let mut step = Step::new(name);
+        let mut step = TourStep::new(name);
         let progress = Progress::new(self.console, name, None);
         let begin = Instant::now();
         let mut loader = Loader::new(db.default_keyspace());
@@ -362,7 +362,7 @@ impl Tour<'_> {
             Ok(())
         })?;
         loader.finish()?;
-        let mut step = Step::new("delete");
+        let mut step = TourStep::new("delete");
         (step.items, step.bytes) = (loader.items, loader.bytes);
         self.deleted = deleted;
         self.report(step.took(begin))
@@ -370,7 +370,7 @@ impl Tour<'_> {
 
     /// Gets every key and compares; returns bytes read from files per byte of a value.
     fn get_all(&mut self, db: &Db, name: &'static str) -> Result<Option<f64>> {
-        let mut step = Step::new(name);
+        let mut step = TourStep::new(name);
         let begin = Instant::now();
         let (mut reading, mut of_tree) = (Duration::ZERO, 0);
         let before = read_so_far();
@@ -397,7 +397,7 @@ impl Tour<'_> {
 
     /// Scans everything and compares; returns the bytes of all keys and values.
     fn scan_all(&mut self, db: &Db, name: &'static str) -> Result<u64> {
-        let mut step = Step::new(name);
+        let mut step = TourStep::new(name);
         let mut comparing = Duration::ZERO;
         let begin = Instant::now();
         for item in db.range(..) {
@@ -431,13 +431,13 @@ impl Tour<'_> {
     fn close(&mut self, db: Db) -> Result<()> {
         let begin = Instant::now();
         db.close()?;
-        self.report(Step::new("close").took(begin))
+        self.report(TourStep::new("close").took(begin))
     }
 
     fn reopen(&mut self) -> Result<Db> {
         let begin = Instant::now();
         let db = store::open(&self.path, self.options.clone())?;
-        let mut step = Step::new("open").took(begin);
+        let mut step = TourStep::new("open").took(begin);
         step.remark =
             format!("{} replayed", units::counted(db.recovery_report().operations, "operation"));
         self.report(step)?;
@@ -454,7 +454,7 @@ impl Tour<'_> {
         let progress = Progress::new(self.console, name, None);
         let begin = Instant::now();
         let done = watch::run(db, &progress, |_| String::new(), call);
-        let step = Step::new(name).took(begin);
+        let step = TourStep::new(name).took(begin);
         drop(progress);
         let done = done?;
         self.report(step)?;

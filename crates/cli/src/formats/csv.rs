@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cleavedb::KeyspaceOptions;
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
-use super::target::Target;
-use super::{BUFFER, Input, Sink, Source, Text, write_failed};
+use super::target::PendingFile;
+use super::{BUFFER, Input, ItemSource, Sink, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::escape;
 use crate::expiry::Lasts;
@@ -33,7 +33,7 @@ fn names(layout: &Layout) -> [&str; 2] {
 
 /// Reads CSV.
 pub struct CsvSource {
-    reader: csv::Reader<Follower>,
+    reader: csv::Reader<LineChecker>,
     path: PathBuf,
     record: ByteRecord,
     /// Indexes of key and value in a record.
@@ -52,7 +52,7 @@ impl CsvSource {
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).has_headers(!layout.no_header).buffer_capacity(BUFFER);
         builder.comment(layout.comment).flexible(layout.ragged);
-        let mut reader = builder.from_reader(Follower::new(inner, delimiter, layout.comment));
+        let mut reader = builder.from_reader(LineChecker::new(inner, delimiter, layout.comment));
         let described = layout.key_column.is_some() || layout.value_column.is_some();
         let mut several = false;
         let columns = if layout.no_header {
@@ -120,7 +120,7 @@ fn numbered(layout: &Layout) -> std::result::Result<[usize; 2], String> {
     Ok([number(&layout.key_column, 0)?, number(&layout.value_column, 1)?])
 }
 
-impl Source for CsvSource {
+impl ItemSource for CsvSource {
     fn next(&mut self) -> Result<Option<Input>> {
         let read = self.reader.read_byte_record(&mut self.record);
         if !read.map_err(|e| read_failed(&self.path, e))? {
@@ -177,7 +177,7 @@ enum At {
 
 /// A reader that checks what the parser accepts as it is: an end of the input within a line, and
 /// text behind a closing quote.
-struct Follower {
+struct LineChecker {
     inner: Text,
     delimiter: u8,
     comment: Option<u8>,
@@ -189,7 +189,7 @@ struct Follower {
     stray: Option<(u64, u64)>,
 }
 
-impl Follower {
+impl LineChecker {
     fn new(inner: Text, delimiter: u8, comment: Option<u8>) -> Self {
         Self { inner, delimiter, comment, at: At::LineBegin, bytes: 0, lines: 0, stray: None }
     }
@@ -217,7 +217,7 @@ impl Follower {
     }
 }
 
-impl Read for Follower {
+impl Read for LineChecker {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let len = self.inner.read(buf)?;
         buf[..len].iter().for_each(|byte| self.follow(*byte));
@@ -228,7 +228,7 @@ impl Read for Follower {
 /// Writes CSV.
 pub struct CsvSink {
     writer: csv::Writer<Box<dyn Write>>,
-    target: Target,
+    target: PendingFile,
     path: PathBuf,
     /// The keyspace of the items, if there are several.
     keyspace: Option<String>,
@@ -237,7 +237,7 @@ pub struct CsvSink {
 impl CsvSink {
     /// Writes `path`, beginning with the header if there is one.
     pub fn create(path: &Path, layout: &Layout, several: bool) -> Result<Self> {
-        let (output, target) = Target::create(path)?;
+        let (output, target) = PendingFile::create(path)?;
         let mut builder = WriterBuilder::new();
         let writer =
             builder.delimiter(delimiter(layout)).buffer_capacity(BUFFER).from_writer(output);

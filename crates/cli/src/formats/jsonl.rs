@@ -13,8 +13,8 @@ use cleavedb::KeyspaceOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::target::Target;
-use super::{BUFFER, Input, Sink, Source, Text, write_failed};
+use super::target::PendingFile;
+use super::{BUFFER, Input, ItemSource, Sink, Text, write_failed};
 use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
 use crate::expiry::Lasts;
@@ -107,7 +107,7 @@ impl JsonlSource {
     }
 }
 
-impl Source for JsonlSource {
+impl ItemSource for JsonlSource {
     fn next(&mut self) -> Result<Option<Input>> {
         loop {
             self.line.clear();
@@ -145,7 +145,7 @@ impl Source for JsonlSource {
 /// Writes JSON lines.
 pub struct JsonlSink {
     writer: BufWriter<Box<dyn Write>>,
-    target: Target,
+    target: PendingFile,
     path: PathBuf,
     key_field: Option<String>,
     /// The keyspace of the items, unless it is the default one.
@@ -155,7 +155,7 @@ pub struct JsonlSink {
 impl JsonlSink {
     /// Writes `path`.
     pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
-        let (output, target) = Target::create(path)?;
+        let (output, target) = PendingFile::create(path)?;
         let writer = BufWriter::with_capacity(BUFFER, output);
         let (path, key_field) = (path.to_owned(), layout.key_field.clone());
         Ok(Self { writer, target, path, key_field, keyspace: None })

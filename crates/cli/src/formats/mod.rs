@@ -13,7 +13,7 @@ use std::path::Path;
 
 use cleavedb::{KeyspaceOptions, ValueReader};
 
-use crate::args::{Layout, Place};
+use crate::args::{Layout, PlaceArgs};
 use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 
@@ -38,7 +38,7 @@ pub enum Input {
 }
 
 /// A source of keys and values.
-pub trait Source {
+pub trait ItemSource {
     /// The next item; `None` at the end.
     fn next(&mut self) -> Result<Option<Input>>;
     /// The place of the last item, for messages.
@@ -107,7 +107,7 @@ fn write_failed(path: &Path, error: io::Error) -> Failure {
 }
 
 /// Fails if the layout is for another format.
-fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
+fn check_layout(place: &PlaceArgs, layout: &Layout) -> Result<()> {
     let Layout { delimiter, key_column, value_column, no_header, comment, ragged, key_field } =
         layout;
     let columns = key_column.is_some() || value_column.is_some() || *no_header || *ragged;
@@ -122,7 +122,7 @@ fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
 }
 
 /// The source of the arguments; `database` is a directory that is not part of the input.
-pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn Source>> {
+pub fn source(place: &PlaceArgs, layout: &Layout, database: &Path) -> Result<Box<dyn ItemSource>> {
     check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
         (Some(dir), _, _) => Ok(Box::new(TreeSource::of_export(dir, database)?)),
@@ -133,7 +133,7 @@ pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn
 }
 
 /// The sink of the arguments, for the items of one keyspace or of `several`.
-pub fn sink(place: &Place, layout: &Layout, several: bool) -> Result<Box<dyn Sink>> {
+pub fn sink(place: &PlaceArgs, layout: &Layout, several: bool) -> Result<Box<dyn Sink>> {
     check_layout(place, layout)?;
     let Layout { key_column, value_column, no_header, key_field, .. } = layout;
     if several
@@ -152,7 +152,7 @@ pub fn sink(place: &Place, layout: &Layout, several: bool) -> Result<Box<dyn Sin
 }
 
 /// The directory or file of the arguments.
-pub fn path(place: &Place) -> &Path {
+pub fn path(place: &PlaceArgs) -> &Path {
     let named = [&place.dir, &place.jsonl, &place.csv].into_iter().flatten().next();
     named.expect("one of them is required")
 }

@@ -15,13 +15,13 @@ use crate::failure::{Failure, Result};
 const MODE: u32 = 0o666;
 
 /// A name to be taken at the end.
-pub struct Target {
+pub struct PendingFile {
     path: PathBuf,
     /// The temporary file, until it is renamed.
     beside: Option<(TempPath, File)>,
 }
 
-impl Target {
+impl PendingFile {
     /// A writer, and the target that makes its output `path`.
     pub fn create(path: &Path) -> Result<(Box<dyn Write>, Self)> {
         let path = path.to_owned();

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::{Builder, TempDir};
 use walkdir::{DirEntry, WalkDir};
 
-use super::{Input, Sink, Source};
+use super::{Input, ItemSource, Sink};
 use crate::expiry::Lasts;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -132,7 +132,7 @@ impl TreeSource {
     }
 }
 
-impl Source for TreeSource {
+impl ItemSource for TreeSource {
     fn next(&mut self) -> Result<Option<Input>> {
         if let Some((keyspace, options)) = self.listed.pop_front() {
             return Ok(Some(Input::Keyspace(keyspace, options)));
@@ -273,9 +273,9 @@ impl Sink for TreeSink {
     ) -> Result<Option<String>> {
         self.write(key, |mut file| {
             loop {
-                interrupt::check().map_err(Written::Stopped)?;
+                interrupt::check().map_err(NotWritten::Stopped)?;
                 let piece =
-                    reader.fill_buf().map_err(|e| Written::Stopped(Failure::of_reader(e)))?;
+                    reader.fill_buf().map_err(|e| NotWritten::Stopped(Failure::of_reader(e)))?;
                 if piece.is_empty() {
                     return Ok(());
                 }
@@ -303,14 +303,14 @@ impl Sink for TreeSink {
 }
 
 /// Why a file was not written.
-enum Written {
+enum NotWritten {
     /// A call of the file system failed.
     Failed(io::Error),
     /// What is written cannot be read, or a signal arrived.
     Stopped(Failure),
 }
 
-impl From<io::Error> for Written {
+impl From<io::Error> for NotWritten {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -321,7 +321,7 @@ impl TreeSink {
     fn write(
         &mut self,
         key: &[u8],
-        write: impl FnOnce(File) -> std::result::Result<(), Written>,
+        write: impl FnOnce(File) -> std::result::Result<(), NotWritten>,
     ) -> Result<Option<String>> {
         if let Some(reason) = unfit(key) {
             return Ok(Some(reason.to_owned()));
@@ -332,10 +332,10 @@ impl TreeSink {
         let path = self.root.join(OsStr::from_bytes(key));
         let create = || OpenOptions::new().write(true).create_new(true).open(&path);
         let created = self.make_parent(&path).and_then(|()| create());
-        match created.map_err(Written::Failed).and_then(write) {
+        match created.map_err(NotWritten::Failed).and_then(write) {
             Ok(()) => Ok(None),
-            Err(Written::Stopped(failure)) => Err(failure),
-            Err(Written::Failed(error)) => match error.kind() {
+            Err(NotWritten::Stopped(failure)) => Err(failure),
+            Err(NotWritten::Failed(error)) => match error.kind() {
                 ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
                     Ok(Some("its path, or a part of it, is the file of another key".to_owned()))
                 }

@@ -12,12 +12,12 @@ const PREFIX: &str = "run-";
 const SUFFIX: &str = ".sorted";
 
 /// A directory, which is removed when it is dropped.
-pub(super) struct Directory {
+pub(super) struct TempDirectory {
     path: PathBuf,
     runs: u64,
 }
 
-impl Directory {
+impl TempDirectory {
     /// Makes the directory `path`, without the runs that are there.
     pub(super) fn new(path: PathBuf) -> Result<Self> {
         remove(&path);
@@ -36,7 +36,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         remove(&self.path);
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Item;
+use super::SortedItem;
 use super::run::RunReader;
 use crate::failure::Result;
 
@@ -27,7 +27,7 @@ impl Merge {
     }
 
     fn advance(&mut self, at: usize) -> Result<()> {
-        if let Some(Item { key, value, expires }) = self.runs[at].next()? {
+        if let Some(SortedItem { key, value, expires }) = self.runs[at].next()? {
             self.rest[at] = (value, expires);
             self.next.push(Reverse((key, Reverse(at))));
         }
@@ -35,7 +35,7 @@ impl Merge {
     }
 
     /// The next item; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Item>> {
+    pub(super) fn next(&mut self) -> Result<Option<SortedItem>> {
         let Some(Reverse((key, Reverse(at)))) = self.next.pop() else { return Ok(None) };
         let (value, expires) = std::mem::take(&mut self.rest[at]);
         self.advance(at)?;
@@ -46,6 +46,6 @@ impl Merge {
             self.next.pop();
             self.advance(older)?;
         }
-        Ok(Some(Item { key, value, expires }))
+        Ok(Some(SortedItem { key, value, expires }))
     }
 }

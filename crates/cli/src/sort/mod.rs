@@ -10,13 +10,13 @@ mod merge;
 
 use std::path::PathBuf;
 
-use self::directory::Directory;
+use self::directory::TempDirectory;
 use self::merge::Merge;
-use self::run::{RunReader, RunWriter};
+use self::run::{RunReader, SortRunWriter};
 use crate::failure::Result;
 use crate::interrupt;
 
-/// Bytes of items in memory, with [`Place`] for each.
+/// Bytes of items in memory, with [`ItemInMemory`] for each.
 const MEMORY: usize = 64 << 20;
 
 /// Runs that are merged at once.
@@ -24,7 +24,7 @@ const RUNS_MAX: usize = 64;
 
 /// An item: key, value, and when it expires, in milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Item {
+pub struct SortedItem {
     /// The key of the item.
     pub key: Vec<u8>,
     /// The value of the item.
@@ -34,7 +34,7 @@ pub struct Item {
 }
 
 /// Where an item lies in memory.
-struct Place {
+struct ItemInMemory {
     begin: usize,
     key_len: usize,
     value_len: usize,
@@ -43,10 +43,10 @@ struct Place {
 
 /// Takes items in any order.
 pub struct Sorter {
-    directory: Directory,
+    directory: TempDirectory,
     memory: usize,
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<ItemInMemory>,
     /// Runs by length, the shortest first; of each length the oldest first. Longer ones are older.
     levels: Vec<Vec<RunReader>>,
 }
@@ -55,31 +55,31 @@ impl Sorter {
     /// A sorter with its files in `directory`, which it makes and removes, with what a killed one
     /// has left there. No other sorter may use it.
     pub fn new(directory: PathBuf) -> Result<Self> {
-        Ok(Self::with_memory(Directory::new(directory)?, MEMORY))
+        Ok(Self::with_memory(TempDirectory::new(directory)?, MEMORY))
     }
 
-    fn with_memory(directory: Directory, memory: usize) -> Self {
+    fn with_memory(directory: TempDirectory, memory: usize) -> Self {
         let (bytes, places, levels) = (Vec::new(), Vec::new(), Vec::new());
         Self { directory, memory, bytes, places, levels }
     }
 
     /// Adds an item.
     pub fn add(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
-        let taken = self.bytes.len() + self.places.len() * size_of::<Place>();
+        let taken = self.bytes.len() + self.places.len() * size_of::<ItemInMemory>();
         if !self.places.is_empty() && taken + key.len() + value.len() > self.memory {
             self.write_run()?;
         }
         let (begin, key_len, value_len) = (self.bytes.len(), key.len(), value.len());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.places.push(Place { begin, key_len, value_len, expires });
+        self.places.push(ItemInMemory { begin, key_len, value_len, expires });
         Ok(())
     }
 
     /// Sorts the items in memory. Of those with the same key the last one stays.
     fn sort(&mut self) {
         let Self { bytes, places, .. } = self;
-        let key = |place: &Place| &bytes[place.begin..place.begin + place.key_len];
+        let key = |place: &ItemInMemory| &bytes[place.begin..place.begin + place.key_len];
         // Newer items lie behind older ones.
         places.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(b.begin.cmp(&a.begin)));
         places.dedup_by(|later, kept| key(later) == key(kept));
@@ -88,7 +88,7 @@ impl Sorter {
     /// Writes what is in memory to a run.
     fn write_run(&mut self) -> Result<()> {
         self.sort();
-        let mut writer = RunWriter::new(&mut self.directory)?;
+        let mut writer = SortRunWriter::new(&mut self.directory)?;
         for place in self.places.drain(..) {
             let (key, value, expires) = item(&self.bytes, &place);
             writer.add(key, value, expires)?;
@@ -107,8 +107,8 @@ impl Sorter {
             return Ok(());
         }
         let mut merge = Merge::new(std::mem::take(&mut self.levels[level]))?;
-        let mut writer = RunWriter::new(&mut self.directory)?;
-        while let Some(Item { key, value, expires }) = merge.next()? {
+        let mut writer = SortRunWriter::new(&mut self.directory)?;
+        while let Some(SortedItem { key, value, expires }) = merge.next()? {
             writer.add(&key, &value, expires)?;
             interrupt::check()?;
         }
@@ -137,26 +137,26 @@ pub struct Sorted(Items);
 
 enum Items {
     /// Items that fit in memory.
-    InMemory(Vec<u8>, std::vec::IntoIter<Place>),
+    InMemory(Vec<u8>, std::vec::IntoIter<ItemInMemory>),
     /// Items that lie in files of this directory, which is removed with them.
-    InRuns(Merge, #[expect(dead_code, reason = "held until the runs are read")] Directory),
+    InRuns(Merge, #[expect(dead_code, reason = "held until the runs are read")] TempDirectory),
 }
 
 impl Sorted {
     /// The next item; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Item>> {
+    pub fn next(&mut self) -> Result<Option<SortedItem>> {
         match &mut self.0 {
             Items::InRuns(merge, _) => merge.next(),
             Items::InMemory(bytes, places) => Ok(places.next().map(|place| {
                 let (key, value, expires) = item(bytes, &place);
-                Item { key: key.to_vec(), value: value.to_vec(), expires }
+                SortedItem { key: key.to_vec(), value: value.to_vec(), expires }
             })),
         }
     }
 }
 
 /// The item at `place`.
-fn item<'b>(bytes: &'b [u8], place: &Place) -> (&'b [u8], &'b [u8], Option<u64>) {
+fn item<'b>(bytes: &'b [u8], place: &ItemInMemory) -> (&'b [u8], &'b [u8], Option<u64>) {
     let (key, rest) = bytes[place.begin..].split_at(place.key_len);
     (key, &rest[..place.value_len], place.expires)
 }

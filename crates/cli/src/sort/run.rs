@@ -10,8 +10,8 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 
-use super::Item;
-use super::directory::Directory;
+use super::SortedItem;
+use super::directory::TempDirectory;
 use crate::failure::{Failure, Result};
 
 /// Bytes that are read or written at once: all runs of a merge together take 8 MiB.
@@ -31,15 +31,15 @@ impl Drop for RunFile {
 }
 
 /// Writes a run.
-pub(super) struct RunWriter {
+pub(super) struct SortRunWriter {
     file: BufWriter<File>,
     path: RunFile,
     items: u64,
 }
 
-impl RunWriter {
+impl SortRunWriter {
     /// A new run in `directory`.
-    pub(super) fn new(directory: &mut Directory) -> Result<Self> {
+    pub(super) fn new(directory: &mut TempDirectory) -> Result<Self> {
         let path = RunFile(directory.next_name());
         let created = File::options().read(true).write(true).create_new(true).open(&path.0);
         let file = created.map_err(Failure::file("create", &path.0))?;
@@ -79,7 +79,7 @@ pub(super) struct RunReader {
 
 impl RunReader {
     /// The next item; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Item>> {
+    pub(super) fn next(&mut self) -> Result<Option<SortedItem>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl RunReader {
             return Err(Failure::Input { path: path.clone(), message });
         }
         let expires = Some(long(16)).filter(|expires| *expires != u64::MAX);
-        Ok(Some(Item { key, value, expires }))
+        Ok(Some(SortedItem { key, value, expires }))
     }
 }
 

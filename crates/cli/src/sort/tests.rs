@@ -6,7 +6,7 @@ use super::*;
 
 fn sorted(sorter: Sorter) -> Vec<(Vec<u8>, Vec<u8>, Option<u64>)> {
     let (mut sorted, mut items) = (sorter.finish().unwrap(), Vec::new());
-    while let Some(Item { key, value, expires }) = sorted.next().unwrap() {
+    while let Some(SortedItem { key, value, expires }) = sorted.next().unwrap() {
         items.push((key, value, expires));
     }
     items
@@ -17,7 +17,7 @@ fn the_last_of_equal_keys_is_kept_whatever_fits_in_memory() {
     for memory in [0, 300, 3000, 1 << 20] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sort");
-        let directory = Directory::new(path.clone()).unwrap();
+        let directory = TempDirectory::new(path.clone()).unwrap();
         let mut sorter = Sorter::with_memory(directory, memory);
         let mut expected = BTreeMap::new();
         for i in 0..9000u64 {
@@ -44,7 +44,7 @@ fn what_a_killed_sorter_has_left_is_removed_and_nothing_else() {
     let (run, other) = (path.join("run-000001.sorted"), path.join("notes"));
     std::fs::write(&run, "x").unwrap();
     std::fs::write(&other, "x").unwrap();
-    let mut sorter = Sorter::with_memory(Directory::new(path.clone()).unwrap(), 0);
+    let mut sorter = Sorter::with_memory(TempDirectory::new(path.clone()).unwrap(), 0);
     assert!(!run.exists());
     ["b", "a", "c"].iter().for_each(|key| sorter.add(key.as_bytes(), b"1", None).unwrap());
     assert_eq!(sorted(sorter).len(), 3);
@@ -56,7 +56,7 @@ fn a_damaged_run_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sort");
     let runs = || {
-        let mut sorter = Sorter::with_memory(Directory::new(path.clone()).unwrap(), 0);
+        let mut sorter = Sorter::with_memory(TempDirectory::new(path.clone()).unwrap(), 0);
         ["b", "a", "c"].iter().for_each(|key| sorter.add(key.as_bytes(), b"12", None).unwrap());
         sorter
     };

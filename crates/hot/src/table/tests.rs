@@ -7,7 +7,7 @@ use crate::testing::{Records, drawn};
 
 /// A table and the hashes of its records.
 struct World {
-    table: Table,
+    table: HotTable,
     records: Records,
     asked: Cell<usize>,
     next: u32,
@@ -16,7 +16,7 @@ struct World {
 impl World {
     fn new(buckets: usize) -> Self {
         let (records, asked) = (Records::default(), Cell::new(0));
-        Self { table: Table::new(buckets), records, asked, next: 0 }
+        Self { table: HotTable::new(buckets), records, asked, next: 0 }
     }
 
     /// Adds an entry, unless the table must grow for it.
@@ -40,7 +40,7 @@ impl World {
         self.table = self.table.grown(&|slot| self.records.hash_of(slot));
     }
 
-    fn place(&self, slot: Slot) -> Option<Place> {
+    fn place(&self, slot: Slot) -> Option<TableWord> {
         self.table.find(self.records.hash_of(slot), |entry| entry.slot() == slot)
     }
 
@@ -62,7 +62,7 @@ impl World {
     }
 
     fn outside_of_buckets(&self) -> usize {
-        self.table.places().filter(|place| !matches!(place, Place::Bucket(_))).count()
+        self.table.places().filter(|place| !matches!(place, TableWord::Bucket(_))).count()
     }
 }
 
@@ -103,11 +103,13 @@ fn a_full_table_takes_at_most_ten_bytes_an_entry() {
 /// Why entries move: the chains have no room for all entries that would go there.
 #[test]
 fn without_moves_many_entries_find_no_place() {
-    let (mut table, mut homeless) = (Table::new(25_000), 0);
+    let (mut table, mut homeless) = (HotTable::new(25_000), 0);
     for n in 0..95_000 {
         let hash = drawn(1, n);
         match table.free_word(table.buckets_of(hash)) {
-            Some(word) => table.put(Plan::Free(word), Entry::new(tag(hash), Records::slot(0), 0)),
+            Some(word) => {
+                table.put(Insertion::Free(word), Entry::new(tag(hash), Records::slot(0), 0))
+            }
             None => homeless += 1,
         }
         if [70_000, 80_000, 90_000, 95_000].contains(&(n + 1)) {
@@ -142,7 +144,7 @@ fn chain(world: &World, hash: u64) -> Vec<u16> {
     let mut found = Vec::new();
     let mut link = world.table.first_link(world.table.buckets_of(hash)[0]);
     while link != 0 {
-        let entry = world.table.entry(Place::Chained(link));
+        let entry = world.table.entry(TableWord::Chained(link));
         found.push(entry.slot().record);
         link = entry.link();
     }
@@ -196,7 +198,7 @@ fn a_chained_entry_takes_the_place_of_a_removed_one() {
 #[test]
 fn a_chain_survives_changes_of_the_first_entry_of_its_bucket() {
     let mut world = chained();
-    let first = Place::Bucket(world.table.buckets_of(5)[0] * WAYS);
+    let first = TableWord::Bucket(world.table.buckets_of(5)[0] * WAYS);
     let entry = world.table.entry(first);
     let slot = Slot { segment: 9, record: 9 };
     world.table.set(first, entry.with_slot(slot));

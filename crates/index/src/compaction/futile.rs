@@ -72,7 +72,7 @@ pub fn mark(version: &Version, written: &[FileNumber], why: u8) {
 
 /// What the tables of one level hold, as far as a compaction can change it there.
 #[derive(PartialEq)]
-struct Content {
+struct LevelContent {
     entries: u64,
     tombstones: u64,
     pointer_bytes: u64,
@@ -80,7 +80,7 @@ struct Content {
     tombstones_applied: Option<SeqNo>,
 }
 
-impl Content {
+impl LevelContent {
     fn of<'a, I: Iterator<Item = &'a TableMeta>>(tables: impl Fn() -> I) -> Self {
         let sum = |of: fn(&TableMeta) -> u64| tables().map(of).sum();
         Self {
@@ -106,7 +106,7 @@ pub(super) fn has_won(compaction: &Compaction, outputs: &[TableMeta]) -> bool {
         before => outputs.len() < before,
     };
     let before = || compaction.tables().map(|table| table.meta());
-    fewer || Content::of(before) != Content::of(|| outputs.iter())
+    fewer || LevelContent::of(before) != LevelContent::of(|| outputs.iter())
 }
 
 #[cfg(test)]

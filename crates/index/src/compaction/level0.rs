@@ -39,7 +39,7 @@ use super::picker::Picker;
 
 use super::types::{Compaction, CompactionInput, CompactionOptions, Level0};
 
-use crate::buckets::Slice;
+use crate::buckets::RunSlice;
 
 use crate::table_handle::TableHandle;
 
@@ -196,7 +196,7 @@ pub(super) fn merge_runs(picker: &Picker<'_>, bytes_max: u64) -> Option<Compacti
 
 /// Merges adjacent slices, from the youngest on, as long as the next one is no larger than the ones
 /// before it together. So a byte is merged a logarithmic number of times before it leaves.
-fn merge_slices(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> Option<Compaction> {
+fn merge_slices(picker: &Picker<'_>, slices: &[RunSlice], bytes_max: u64) -> Option<Compaction> {
     let window = (0..slices.len()).find_map(|start| {
         let len = window_len(picker, &slices[start..], bytes_max);
         (len >= picker.options.l0_merge_runs.max(2)).then(|| &slices[start..start + len])
@@ -210,9 +210,9 @@ fn merge_slices(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> Option
 }
 
 /// The number of `slices`, from the first on, that may merge.
-fn window_len(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> usize {
+fn window_len(picker: &Picker<'_>, slices: &[RunSlice], bytes_max: u64) -> usize {
     let mut bytes = 0;
-    let fits = |slice: &&Slice| {
+    let fits = |slice: &&RunSlice| {
         let held = picker.constraints.is_pinned(slice.position);
         let joins = held == picker.constraints.is_pinned(slices[0].position)
             && !slice.tables.iter().any(|table| picker.constraints.is_busy(table))

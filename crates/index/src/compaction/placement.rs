@@ -15,7 +15,7 @@ use crate::table_format::TableMeta;
 use crate::version::Version;
 
 /// Chooses the levels of new tables, one by one.
-pub struct Placement<'a> {
+pub struct LevelChooser<'a> {
     version: &'a Version,
     options: &'a CompactionOptions,
     constraints: &'a Constraints,
@@ -23,7 +23,7 @@ pub struct Placement<'a> {
     added: [u64; LEVEL_MAX as usize + 1],
 }
 
-impl<'a> Placement<'a> {
+impl<'a> LevelChooser<'a> {
     /// For tables that no other one of the load shares keys with.
     pub fn new(
         version: &'a Version,
@@ -95,7 +95,7 @@ mod tests {
 
     fn levels(constraints: &Constraints, tables: &[((&str, &str), u64)]) -> Vec<u8> {
         let (version, options) = (version(), CompactionOptions::default());
-        let mut placement = Placement::new(&version, &options, constraints);
+        let mut placement = LevelChooser::new(&version, &options, constraints);
         tables.iter().map(|(keys, size)| placement.level_of(&meta(1, *keys, *size))).collect()
     }
 

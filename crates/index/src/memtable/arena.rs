@@ -26,24 +26,24 @@ pub(super) fn chunk_len(budget: usize) -> usize {
     (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX)
 }
 
-struct Chunk {
+struct ArenaChunk {
     memory: PageBuf,
     used: AtomicUsize,
 }
 
 /// Bump allocator; memory lives until the arena is dropped.
-pub(super) struct Arena {
+pub(super) struct NodeArena {
     chunk_len: usize,
     /// Pool that chunks come from and return to.
     pool: Option<Arc<PagePool>>,
-    current: AtomicPtr<Chunk>,
+    current: AtomicPtr<ArenaChunk>,
     /// Owns every chunk. Boxed, because `current` points at one of them while the list grows.
     #[expect(clippy::vec_box, reason = "chunks must not move when the list grows")]
-    chunks: Mutex<Vec<Box<Chunk>>>,
+    chunks: Mutex<Vec<Box<ArenaChunk>>>,
     allocated: AtomicUsize,
 }
 
-impl Arena {
+impl NodeArena {
     /// An arena that will hold about `budget` bytes, with chunks from `pool`, if there is one.
     pub(super) fn new(budget: usize, pool: Option<Arc<PagePool>>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Arena {
     pub(super) fn used(&self) -> usize {
         let chunks = self.chunks.lock();
         // The counter also includes an allocation that did not fit.
-        let used = |chunk: &Chunk| chunk.used.load(Ordering::Relaxed).min(chunk.memory.len());
+        let used = |chunk: &ArenaChunk| chunk.used.load(Ordering::Relaxed).min(chunk.memory.len());
         chunks.iter().map(|chunk| used(chunk)).sum()
     }
 
@@ -88,7 +88,7 @@ impl Arena {
 
     /// Replaces `full` by a chunk with room for `len` bytes, unless another thread already did.
     #[cold]
-    fn grow(&self, full: *mut Chunk, len: usize) {
+    fn grow(&self, full: *mut ArenaChunk, len: usize) {
         let mut chunks = self.chunks.lock();
         if self.current.load(Ordering::Relaxed) != full {
             return;
@@ -100,7 +100,7 @@ impl Arena {
                 PageBuf::zeroed(doubled.min(self.chunk_len).max(len))
             }
         };
-        let mut chunk = Box::new(Chunk { memory, used: AtomicUsize::new(0) });
+        let mut chunk = Box::new(ArenaChunk { memory, used: AtomicUsize::new(0) });
         self.allocated.fetch_add(chunk.memory.len(), Ordering::Relaxed);
         self.current.store(&raw mut *chunk, Ordering::Release);
         chunks.push(chunk);
@@ -113,20 +113,20 @@ mod tests {
 
     #[test]
     fn the_first_arena_of_a_database_begins_small() {
-        let arena = Arena::new(64 << 20, None);
+        let arena = NodeArena::new(64 << 20, None);
         arena.alloc(100);
         assert_eq!(arena.allocated(), FIRST_LEN);
         (0..100_000).for_each(|_| _ = arena.alloc(100));
         let whole = CHUNK_LEN_MAX..4 * CHUNK_LEN_MAX;
         assert!(whole.contains(&arena.allocated()), "{}", arena.allocated());
-        let pooled = Arena::new(64 << 20, Some(PagePool::new(chunk_len(64 << 20))));
+        let pooled = NodeArena::new(64 << 20, Some(PagePool::new(chunk_len(64 << 20))));
         pooled.alloc(100);
         assert_eq!(pooled.allocated(), CHUNK_LEN_MAX, "as full as the one before");
     }
 
     #[test]
     fn ranges_are_disjoint_aligned_and_counted() {
-        let arena = Arena::new(0, None);
+        let arena = NodeArena::new(0, None);
         let long = CHUNK_LEN_MIN;
         let mut ranges: Vec<(usize, usize)> =
             [1, 7, 8, 9, long, 3 * long, 5].map(|n| (arena.alloc(n) as usize, n)).into();

@@ -12,7 +12,7 @@ use cleavedb_base::sync::checker::model::Builder;
 use cleavedb_base::sync::checker::thread;
 
 use super::MemTable;
-use super::arena::Arena;
+use super::arena::NodeArena;
 
 /// One bucket for all keys.
 const HASH: u64 = 7;
@@ -91,7 +91,7 @@ fn a_scan_beside_an_insert() {
 }
 
 fn chunks_side_by_side() {
-    let arena = Arc::new(Arena::new(0, None));
+    let arena = Arc::new(NodeArena::new(0, None));
     let threads = [(); 2].map(|()| {
         let arena = arena.clone();
         // Two of them do not fit one chunk.

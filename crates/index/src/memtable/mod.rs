@@ -30,7 +30,7 @@ use cleavedb_storage::pages::{ALIGN, PagePool};
 use cleavedb_storage::prefetch::prefetch;
 
 use crate::entry::{Entry, EntryIter};
-use arena::Arena;
+use arena::NodeArena;
 use buckets::Buckets;
 use sorted::{NodeRef, RunIter, SortedRuns, nodes};
 
@@ -94,7 +94,7 @@ struct Tail {
 /// The youngest entries of the index, in memory.
 pub struct MemTable {
     buckets: Buckets,
-    arena: Arena,
+    arena: NodeArena,
     tail: Tail,
     sorted: Mutex<SortedRuns>,
 }
@@ -120,7 +120,7 @@ impl MemTable {
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
         Self {
             buckets: Buckets::new(buckets, pool.as_ref()),
-            arena: Arena::new(budget, pool),
+            arena: NodeArena::new(budget, pool),
             tail: Tail { newest: AtomicPtr::new(ptr::null_mut()) },
             sorted: Mutex::new(SortedRuns::default()),
         }

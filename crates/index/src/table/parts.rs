@@ -10,7 +10,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result};
 use cleavedb_storage::{File, FileKind, Name};
 
-use super::Source;
+use super::StoredBlocks;
 use crate::block::BlockIter;
 use crate::entry::Entry;
 use crate::table_format::{BlockHandle, Footer, TableMeta};
@@ -28,12 +28,12 @@ impl TableParts {
     /// Reads the footer of table `number` in `file`.
     pub fn open(file: Arc<dyn File>, identity: FileIdentity, number: FileNumber) -> Result<Self> {
         let name = Name::numbered(FileKind::Table, number);
-        let (footer, size) = Source { file: &*file, name, identity }.footer()?;
+        let (footer, size) = StoredBlocks { file: &*file, name, identity }.footer()?;
         Ok(Self { file, name, identity, footer, size })
     }
 
-    fn source(&self) -> Source<'_> {
-        Source { file: &*self.file, name: self.name, identity: self.identity }
+    fn source(&self) -> StoredBlocks<'_> {
+        StoredBlocks { file: &*self.file, name: self.name, identity: self.identity }
     }
 
     /// Where the other parts lie.

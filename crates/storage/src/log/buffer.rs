@@ -13,7 +13,8 @@
 //!
 //! * positions below the floor are in their file, or released, and may be overwritten here;
 //! * [floor, `written_upto`) is immutable: any thread may read it while holding the floor;
-//! * [`written_upto`, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
+//! * [`written_upto`, reserved) belongs to the holders of [`ReservedSlot`]s, each range to one of
+//!   them.
 //!
 //! This proves that no store overlaps another access: slots are disjoint, readers stay below
 //! `written_upto` and above a floor that cannot rise while they hold it, and no range is reserved
@@ -215,13 +216,13 @@ impl BufferPin<'_> {
 }
 
 /// A reserved range of the log, to be stored by its one owner.
-pub struct Slot<'a> {
+pub struct ReservedSlot<'a> {
     buffer: &'a LogBuffer,
     at: u64,
     end: u64,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> ReservedSlot<'a> {
     /// The slot of `start..end`.
     ///
     /// # Safety

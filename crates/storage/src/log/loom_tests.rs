@@ -9,7 +9,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::model;
 use cleavedb_base::sync::checker::thread::{self, yield_now};
 
-use super::buffer::{LogBuffer, Slot};
+use super::buffer::{LogBuffer, ReservedSlot};
 use super::rest::Rest;
 use crate::window::Window;
 
@@ -26,7 +26,7 @@ fn buffer() -> Arc<LogBuffer> {
 /// Stores `byte` throughout the range at `at`.
 fn store(buffer: &LogBuffer, at: u64, byte: u8) {
     // SAFETY: every test gives each range to one caller, above `written_upto`, with room for it.
-    unsafe { Slot::new(buffer, at, at + LEN as u64) }.push(&[byte; LEN]);
+    unsafe { ReservedSlot::new(buffer, at, at + LEN as u64) }.push(&[byte; LEN]);
 }
 
 fn filled_is_stored() {

@@ -18,7 +18,7 @@ pub mod salvage;
 mod loom_tests;
 
 pub use batches::{Batches, LoggedOp, Values};
-pub use buffer::{BufferPin, LogBuffer, Slot};
+pub use buffer::{BufferPin, LogBuffer, ReservedSlot};
 pub use frame::{FORMAT_VERSION, FileHeader, SyncMarker, newer_format};
 pub use reader::LogReader;
 pub use tail::TailedFile;

@@ -38,7 +38,7 @@ pub enum Met<'a> {
 }
 
 /// A file, followed by the window.
-struct Source<'a> {
+struct FileAndWindow<'a> {
     file: &'a dyn File,
     file_len: u64,
     window: Option<WindowBytes<'a>>,
@@ -48,7 +48,7 @@ struct Source<'a> {
     at: u64,
 }
 
-impl Source<'_> {
+impl FileAndWindow<'_> {
     /// `len` bytes at `offset`; `None` if there are fewer.
     fn get(&mut self, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
         if offset + len as u64 > self.end {
@@ -102,13 +102,17 @@ pub fn salvage(
     let window = window.filter(|window| !window.bytes.is_empty());
     let reach = window.as_ref().map_or(0, |window| window.reach.saturating_sub(window.base));
     let end = file_len.max(reach);
-    let mut source = Source { file, file_len, window, end, piece: Vec::new(), at: 0 };
+    let mut source = FileAndWindow { file, file_len, window, end, piece: Vec::new(), at: 0 };
     // A scan that its visitor has ended is no failure.
     let _ = scan(&mut source, identity, visit);
     Ok(())
 }
 
-fn scan(source: &mut Source<'_>, identity: FileIdentity, visit: &mut Visit<'_>) -> ControlFlow<()> {
+fn scan(
+    source: &mut FileAndWindow<'_>,
+    identity: FileIdentity,
+    visit: &mut Visit<'_>,
+) -> ControlFlow<()> {
     let (mut offset, mut rubbish) = (0, Rubbish::default());
     loop {
         let header = match source.get(offset, HEADER_LEN) {

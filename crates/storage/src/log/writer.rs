@@ -1,11 +1,11 @@
 //! Appending to the log: reserve, store, publish, drain, sync.
 //!
 //! A commit reserves a range of positions under the lock of the [`Appender`], stores its records
-//! through a [`Slot`] without any lock, and the range counts as filled once it and all ranges
-//! before it are stored. Filled bytes are drained to the log file in large aligned writes, by a
-//! thread of their own or, when the window is full, by the writer that needs room. A sync pads the
-//! stream to the file's alignment, drains to there and syncs; the next record is then preceded by a
-//! [`SyncMarker`], so that a later reader can tell an intended gap from lost bytes.
+//! through a [`ReservedSlot`] without any lock, and the range counts as filled once it and all
+//! ranges before it are stored. Filled bytes are drained to the log file in large aligned writes,
+//! by a thread of their own or, when the window is full, by the writer that needs room. A sync pads
+//! the stream to the file's alignment, drains to there and syncs; the next record is then preceded
+//! by a [`SyncMarker`], so that a later reader can tell an intended gap from lost bytes.
 
 mod drain;
 mod room;
@@ -23,7 +23,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, FileNumber, Result};
 
-use super::buffer::{LogBuffer, Slot};
+use super::buffer::{LogBuffer, ReservedSlot};
 use super::frame::{FileHeader, MARK_ALIGNMENT, SyncMarker};
 use super::released::ReleasedRanges;
 use super::rest::Rest;
@@ -414,19 +414,24 @@ impl Log {
         let end = appender.next + bytes.len() as u64;
         // SAFETY: the caller holds the appender, so the range is not reserved by any other thread,
         // and it made room before.
-        unsafe { Slot::new(&self.buffer, appender.next, end) }.push(bytes);
+        unsafe { ReservedSlot::new(&self.buffer, appender.next, end) }.push(bytes);
         appender.next = end;
     }
 
     fn store_zeros(&self, from: u64, to: u64) {
         // SAFETY: as in `store`.
-        unsafe { Slot::new(&self.buffer, from, to) }.push(&[0; BLOCK][..(to - from) as usize]);
+        unsafe { ReservedSlot::new(&self.buffer, from, to) }
+            .push(&[0; BLOCK][..(to - from) as usize]);
     }
 
     /// Reserves `len` bytes in one file, and the one slot to store them through. The caller made
     /// sure by [`Log::needs_file`] that they fit.
     #[inline]
-    pub fn reserve(&self, appender: &mut Appender, len: u64) -> Result<(Reserved, Slot<'_>)> {
+    pub fn reserve(
+        &self,
+        appender: &mut Appender,
+        len: u64,
+    ) -> Result<(Reserved, ReservedSlot<'_>)> {
         assert!(len <= self.reserve_max() as u64, "longer ranges are streamed");
         self.make_room(appender.next + Self::overhead() + len)?;
         self.store_mark(appender);
@@ -438,7 +443,7 @@ impl Log {
             Reserved { end, file: file.number, identity: file.identity, offset: start - file.base };
         // SAFETY: the appender hands out each range once, above `written_upto`, with room made for
         // it.
-        let slot = unsafe { Slot::new(&self.buffer, start, reserved.end) };
+        let slot = unsafe { ReservedSlot::new(&self.buffer, start, reserved.end) };
         Ok((reserved, slot))
     }
 

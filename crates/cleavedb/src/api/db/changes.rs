@@ -4,7 +4,7 @@ use cleavedb_base::{Error, ErrorKind, Result};
 
 use super::Db;
 use crate::background::log_retention;
-use crate::copies::changes::{ChangeBatch, ChangeKind, Changes, Source};
+use crate::copies::changes::{ChangeBatch, ChangeKind, ChangeSource, Changes};
 use crate::operations::batch::WriteBatch;
 use crate::writes::dictionaries;
 
@@ -53,8 +53,8 @@ impl Db {
     /// were lost since. A batch is in memory as a whole, with its values.
     pub fn changes(&self, from: u64) -> Result<Changes> {
         let source = match &self.default.inner.follower {
-            Some(follower) => Source::Followed(follower.clone()),
-            None => Source::Own(self.own_engine()?),
+            Some(follower) => ChangeSource::Followed(follower.clone()),
+            None => ChangeSource::Own(self.own_engine()?),
         };
         source.check_open()?;
         Changes::new(source, from)

@@ -10,11 +10,11 @@ use super::Db;
 use crate::control::progress::Progress;
 use crate::copies::backup::{self, BackupMode, BackupReport};
 use crate::copies::checkpoint;
-use crate::copies::moment::{CheckpointReport, Source};
+use crate::copies::moment::{CheckpointReport, CopySource};
 
 impl Db {
     /// What copies are made of.
-    fn source(&self) -> Result<&dyn Source> {
+    fn source(&self) -> Result<&dyn CopySource> {
         match &self.default.inner.follower {
             Some(follower) => {
                 self.engine().gate.check_following()?;

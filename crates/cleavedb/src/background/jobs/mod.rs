@@ -23,7 +23,7 @@ use cleavedb_index::{Version, VersionEdit};
 use crate::background::pressure;
 use crate::background::space::reserve;
 use crate::control::events::Event;
-use crate::control::failures::{Failure, JobKind};
+use crate::control::failures::{JobKind, LastFailure};
 use crate::engine::Engine;
 use crate::engine::job_state::JobState;
 use crate::engine::range_tombstones;
@@ -136,7 +136,7 @@ pub(crate) fn perform<'e, J: Job<'e>>(
 }
 
 /// Tells that a job of `kind` has failed, or has succeeded after a failure `before`.
-fn tell_change(engine: &Engine, job: JobKind, result: &Result<()>, before: Option<Failure>) {
+fn tell_change(engine: &Engine, job: JobKind, result: &Result<()>, before: Option<LastFailure>) {
     match (result, before) {
         (Ok(()), Some(before)) => {
             let (tries, after) = (before.tries, before.since.elapsed());

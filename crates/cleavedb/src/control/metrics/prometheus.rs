@@ -54,7 +54,7 @@ impl Metrics {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn to_prometheus(&self, labels: &[(&str, &str)]) -> String {
-        let mut text = Text::new(labels);
+        let mut text = Exposition::new(labels);
         self.counters(&mut text);
         self.life(&mut text);
         self.content(&mut text);
@@ -65,7 +65,7 @@ impl Metrics {
     }
 
     /// What was done since the open.
-    fn counters(&self, text: &mut Text) {
+    fn counters(&self, text: &mut Exposition) {
         text.counter("writes", "Write calls.", self.writes);
         text.counter("operations", "Operations of write calls.", self.operations);
         text.counter("user_bytes", "Bytes of keys and values that users wrote.", self.user_bytes);
@@ -134,7 +134,7 @@ impl Metrics {
     }
 
     /// What was done since the creation.
-    fn life(&self, text: &mut Text) {
+    fn life(&self, text: &mut Exposition) {
         let life = &self.totals;
         let seconds = life.stall_nanos as f64 / 1e9;
         text.gauge("lifetime_sessions", "Opens after which something was written.", life.sessions);
@@ -146,7 +146,7 @@ impl Metrics {
     }
 
     /// What is there.
-    fn content(&self, text: &mut Text) {
+    fn content(&self, text: &mut Exposition) {
         text.gauge("data_bytes", "Estimated bytes of keys and values.", self.data_bytes());
         text.gauge("value_bytes", "Bytes of value files.", self.value_bytes);
         text.gauge("value_live_bytes", "Their bytes that the index owns.", self.live_bytes);
@@ -181,7 +181,7 @@ impl Metrics {
     }
 
     /// Memory, by use.
-    fn memory(&self, text: &mut Text) {
+    fn memory(&self, text: &mut Exposition) {
         text.gauge("memory_limit_bytes", "Most memory of the database.", self.memory_limit);
         text.begin("memory_bytes", "gauge", "Memory in use, by part.");
         for (part, bytes) in [
@@ -198,7 +198,7 @@ impl Metrics {
     }
 
     /// What needs a person.
-    fn health(&self, text: &mut Text) {
+    fn health(&self, text: &mut Exposition) {
         text.gauge("open_files", "Files of this process open for reading.", self.open_files);
         text.gauge("snapshots", "Snapshots that are held.", self.snapshots);
         let age = self.oldest_snapshot.unwrap_or_default().as_secs_f64();
@@ -215,7 +215,7 @@ impl Metrics {
 }
 
 /// Histograms of latencies.
-fn latencies(text: &mut Text, latencies: &[OperationLatency]) {
+fn latencies(text: &mut Exposition, latencies: &[OperationLatency]) {
     if latencies.is_empty() {
         return;
     }
@@ -235,7 +235,7 @@ fn latencies(text: &mut Text, latencies: &[OperationLatency]) {
 }
 
 /// The text so far.
-struct Text {
+struct Exposition {
     out: String,
     /// Labels of every figure, as they are written.
     labels: String,
@@ -243,7 +243,7 @@ struct Text {
     name: String,
 }
 
-impl Text {
+impl Exposition {
     fn new(labels: &[(&str, &str)]) -> Self {
         let labels: Vec<String> = labels.iter().map(|(name, value)| label(name, value)).collect();
         Self { out: String::new(), labels: labels.join(","), name: String::new() }

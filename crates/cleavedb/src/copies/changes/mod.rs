@@ -24,9 +24,9 @@ use crate::engine::Engine;
 use crate::store::manifest::Session;
 
 use names::Names;
-use walk::{Place, Step, gone, place_before, walk};
+use walk::{BatchBoundary, BatchOutcome, gone, place_before, walk};
 
-pub(crate) use source::Source;
+pub(crate) use source::ChangeSource;
 pub use told::{Change, ChangeBatch, ChangeKind};
 
 /// Bytes of batches that are read ahead of the caller.
@@ -44,14 +44,14 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// [`ErrorKind::NotRetained`]. A database that was closed cannot be opened again before its readers
 /// are dropped, unless they are those of a secondary.
 pub struct Changes {
-    source: Source,
+    source: ChangeSource,
     /// The session that the place belongs to, if another process writes the database.
     session: Option<Session>,
     /// Every batch before was read.
     next: SeqNo,
     /// Every batch before was returned.
     returned: SeqNo,
-    place: Option<Place>,
+    place: Option<BatchBoundary>,
     durable_only: bool,
     names: Names,
     ready: VecDeque<ChangeBatch>,
@@ -63,7 +63,7 @@ debug!(Changes, |changes| { next_seq: changes.next_seq() });
 
 impl Changes {
     /// The changes from sequence number `from` on.
-    pub(crate) fn new(source: Source, from: SeqNo) -> Result<Self> {
+    pub(crate) fn new(source: ChangeSource, from: SeqNo) -> Result<Self> {
         let next = from.max(1);
         let (place, session) = source.read(|engine| {
             let place = find(engine, next)?;
@@ -142,7 +142,7 @@ impl Changes {
             self.begin_session(engine)?;
             while self.ready.is_empty() {
                 let upto = self.upto(engine);
-                if upto < self.next || self.read(engine, upto)? == Step::On {
+                if upto < self.next || self.read(engine, upto)? == BatchOutcome::On {
                     break;
                 }
             }
@@ -168,7 +168,7 @@ impl Changes {
     }
 
     /// Reads some batches up to `upto`.
-    fn read(&mut self, engine: &Engine, upto: SeqNo) -> Result<Step> {
+    fn read(&mut self, engine: &Engine, upto: SeqNo) -> Result<BatchOutcome> {
         match self.read_on(engine, upto) {
             // The file of the place went, and nothing in it was still to be read.
             Err(e) if e.kind() == ErrorKind::NotRetained && self.place.take().is_some() => {
@@ -179,14 +179,14 @@ impl Changes {
         }
     }
 
-    fn read_on(&mut self, engine: &Engine, upto: SeqNo) -> Result<Step> {
+    fn read_on(&mut self, engine: &Engine, upto: SeqNo) -> Result<BatchOutcome> {
         let (mut place, mut bytes) = (self.place, 0);
         let step = walk(engine, &mut place, |batch| {
             if batch.last() < self.next {
-                return Ok(Step::On);
+                return Ok(BatchOutcome::On);
             }
             if batch.first() > upto {
-                return Ok(Step::Before);
+                return Ok(BatchOutcome::Before);
             }
             // Files between this one and the one before may have gone.
             self.check_kept(engine)?;
@@ -195,15 +195,15 @@ impl Changes {
             let last = batch.last();
             self.ready.extend(told::batch(engine, batch, &mut self.names, self.place)?);
             self.next = last + 1;
-            Ok(if bytes < READ_AHEAD { Step::On } else { Step::Last })
+            Ok(if bytes < READ_AHEAD { BatchOutcome::On } else { BatchOutcome::Last })
         })?;
         self.place = place;
         self.check_kept(engine)?;
         // Every batch up to that number was read.
-        if step != Step::Last {
+        if step != BatchOutcome::Last {
             self.tell_loads(engine, upto + 1)?;
             self.next = self.next.max(upto + 1);
-            return Ok(Step::On);
+            return Ok(BatchOutcome::On);
         }
         Ok(step)
     }
@@ -247,7 +247,7 @@ fn check_kept(engine: &Engine, next: SeqNo) -> Result<()> {
 
 /// The place of the first batch from `next` on. Fails if the reader has seen what is not there: the
 /// number before is not one at which this database has been.
-fn find(engine: &Engine, next: SeqNo) -> Result<Option<Place>> {
+fn find(engine: &Engine, next: SeqNo) -> Result<Option<BatchBoundary>> {
     check_kept(engine, next)?;
     let visible = engine.commit.visible();
     let seen = next - 1;
@@ -256,10 +256,10 @@ fn find(engine: &Engine, next: SeqNo) -> Result<Option<Place>> {
     walk(engine, &mut place, |batch| {
         if batch.last() < next {
             before = Some(batch.last());
-            return Ok(Step::On);
+            return Ok(BatchOutcome::On);
         }
         behind = Some(batch.first());
-        Ok(Step::Before)
+        Ok(BatchOutcome::Before)
     })?;
     let is_load = || engine.retained_log.load_from(seen).is_some_and(|load| load.seq <= next);
     let was_there = before == Some(seen)

@@ -14,7 +14,7 @@ use cleavedb_base::{Error, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::log::LoggedOp;
 
 use super::batches::LoggedBatch;
-use super::walk::{Place, Step, walk};
+use super::walk::{BatchBoundary, BatchOutcome, walk};
 use crate::engine::Engine;
 use crate::engine::range_deletes::{self, RANGES};
 use crate::operations::catalog::{self, DEFAULT_NAME, NAMES};
@@ -26,7 +26,7 @@ pub(super) struct Names {
 }
 
 /// What a batch says of a keyspace.
-pub(super) enum Named {
+pub(super) enum Naming {
     /// The keyspace is there.
     Is(KeyspaceId, Arc<str>),
     /// The keyspace is dropped.
@@ -35,10 +35,10 @@ pub(super) enum Named {
 
 impl Names {
     /// Notes what a batch says.
-    pub(super) fn note(&mut self, named: Named) {
+    pub(super) fn note(&mut self, named: Naming) {
         match named {
-            Named::Is(id, name) => _ = self.known.insert(id, name),
-            Named::Was(id, _) => _ = self.known.remove(&id),
+            Naming::Is(id, name) => _ = self.known.insert(id, name),
+            Naming::Was(id, _) => _ = self.known.remove(&id),
         }
     }
 
@@ -49,7 +49,7 @@ impl Names {
         engine: &Engine,
         id: KeyspaceId,
         seq: SeqNo,
-        place: Option<Place>,
+        place: Option<BatchBoundary>,
     ) -> Result<Arc<str>> {
         if id == KeyspaceId::DEFAULT {
             return Ok(DEFAULT_NAME.into());
@@ -68,16 +68,21 @@ impl Names {
     }
 
     /// Reads the names of keyspaces that were dropped, or got other options, behind `place`.
-    fn look_ahead(&mut self, engine: &Engine, seq: SeqNo, mut place: Option<Place>) -> Result<()> {
+    fn look_ahead(
+        &mut self,
+        engine: &Engine,
+        seq: SeqNo,
+        mut place: Option<BatchBoundary>,
+    ) -> Result<()> {
         let mut first = BTreeMap::new();
         walk(engine, &mut place, |batch| {
             if batch.first() > seq {
                 for named in named(&batch)? {
-                    let (Named::Is(id, name) | Named::Was(id, name)) = named;
+                    let (Naming::Is(id, name) | Naming::Was(id, name)) = named;
                     first.entry(id).or_insert(name);
                 }
             }
-            Ok(Step::On)
+            Ok(BatchOutcome::On)
         })?;
         for (id, name) in first {
             self.known.entry(id).or_insert(name);
@@ -87,7 +92,7 @@ impl Names {
 }
 
 /// What a batch says of keyspaces.
-pub(super) fn named(batch: &LoggedBatch) -> Result<Vec<Named>> {
+pub(super) fn named(batch: &LoggedBatch) -> Result<Vec<Naming>> {
     let mut all = Vec::new();
     for (at, op) in batch.ops.iter().enumerate() {
         if op.header.keyspace != KeyspaceId::SYSTEM || op.key.first() != Some(&NAMES) {
@@ -98,10 +103,10 @@ pub(super) fn named(batch: &LoggedBatch) -> Result<Vec<Named>> {
             let range = batch.ops.get(at + 1).map(range_of).transpose()?.flatten();
             let range = range.ok_or_else(|| Error::corruption("a keyspace is dropped half"))?;
             let name = str::from_utf8(&op.key[1..]).unwrap_or_default();
-            all.push(Named::Was(range.begin.0, name.into()));
+            all.push(Naming::Was(range.begin.0, name.into()));
         } else {
             let (name, id, _) = catalog::decode(&op.key, &op.value)?;
-            all.push(Named::Is(id, name.into()));
+            all.push(Naming::Is(id, name.into()));
         }
     }
     Ok(all)

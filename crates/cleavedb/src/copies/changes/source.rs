@@ -13,14 +13,14 @@ use crate::store::manifest::Session;
 
 /// Where changes are read.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum ChangeSource {
     /// A database that is open here.
     Own(Own<Arc<Engine>>),
     /// One that another process writes.
     Followed(Own<Arc<Follower>>),
 }
 
-impl Source {
+impl ChangeSource {
     /// Fails if the database is closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         match self {

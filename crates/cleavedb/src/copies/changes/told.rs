@@ -12,8 +12,8 @@ use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::{Dictionaries, compression};
 
 use super::batches::LoggedBatch;
-use super::names::{Named, Names, named, range_of};
-use super::walk::Place;
+use super::names::{Names, Naming, named, range_of};
+use super::walk::BatchBoundary;
 use crate::engine::Engine;
 use crate::engine::range_deletes::{FORGOTTEN, RANGES};
 use crate::operations::catalog::NAMES;
@@ -115,7 +115,7 @@ pub(super) fn batch(
     engine: &Engine,
     batch: LoggedBatch,
     names: &mut Names,
-    place: Option<Place>,
+    place: Option<BatchBoundary>,
 ) -> Result<Option<ChangeBatch>> {
     let (first, last) = (batch.first(), batch.last());
     let mut of_keyspaces = named(&batch)?.into_iter();
@@ -127,8 +127,8 @@ pub(super) fn batch(
                 (Some(&NAMES), _) => {
                     let Some(said) = of_keyspaces.next() else { continue };
                     let (keyspace, kind) = match &said {
-                        Named::Is(_, name) => (name.clone(), ChangeKind::KeyspaceCreated),
-                        Named::Was(_, name) => (name.clone(), ChangeKind::KeyspaceDropped),
+                        Naming::Is(_, name) => (name.clone(), ChangeKind::KeyspaceCreated),
+                        Naming::Was(_, name) => (name.clone(), ChangeKind::KeyspaceDropped),
                     };
                     is_drop = kind == ChangeKind::KeyspaceDropped;
                     names.note(said);
@@ -199,7 +199,7 @@ pub(super) fn load(
     engine: &Engine,
     load: LoadedRange,
     names: &mut Names,
-    place: Option<Place>,
+    place: Option<BatchBoundary>,
 ) -> Result<ChangeBatch> {
     let LoadedRange { seq, first, last } = load;
     let (Some((id, first)), Some((_, last))) =

@@ -11,12 +11,12 @@ use crate::store::retained_log::LogPart;
 
 /// A place in the log: behind a whole batch, or at the beginning of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct BatchBoundary {
     file: FileNumber,
     offset: u64,
 }
 
-impl Place {
+impl BatchBoundary {
     fn at(file: FileNumber) -> Self {
         Self { file, offset: FileHeader::RECORD_LEN as u64 }
     }
@@ -24,7 +24,7 @@ impl Place {
 
 /// What becomes of a batch that the walk has come to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum BatchOutcome {
     /// The batch was taken, and the next one follows.
     On,
     /// The batch was taken, and the walk ends behind it.
@@ -34,7 +34,7 @@ pub(super) enum Step {
 }
 
 /// The beginning of the last file that has a batch with a number up to `seq`, or of the first file.
-pub(super) fn place_before(engine: &Engine, seq: SeqNo) -> Result<Option<Place>> {
+pub(super) fn place_before(engine: &Engine, seq: SeqNo) -> Result<Option<BatchBoundary>> {
     let parts = engine.retained_log.parts();
     let (mut low, mut high) = (0, parts.len());
     while low < high {
@@ -44,21 +44,21 @@ pub(super) fn place_before(engine: &Engine, seq: SeqNo) -> Result<Option<Place>>
             _ => high = middle,
         }
     }
-    Ok(parts.get(low.saturating_sub(1)).map(|part| Place::at(part.number)))
+    Ok(parts.get(low.saturating_sub(1)).map(|part| BatchBoundary::at(part.number)))
 }
 
 /// Shows the batches from `place` on to `visit`, in commit order, and moves the place behind those
 /// that were taken. Returns how the walk ended: `On` if there is nothing more.
 pub(super) fn walk(
     engine: &Engine,
-    place: &mut Option<Place>,
-    mut visit: impl FnMut(LoggedBatch) -> Result<Step>,
-) -> Result<Step> {
+    place: &mut Option<BatchBoundary>,
+    mut visit: impl FnMut(LoggedBatch) -> Result<BatchOutcome>,
+) -> Result<BatchOutcome> {
     // Before the files are looked up: the end of each file below this position is known then.
     let limit = engine.commit.log.buffer().written_upto();
     loop {
-        let first = || engine.retained_log.first_part().map(|part| Place::at(part.number));
-        let Some(now) = place.or_else(first) else { return Ok(Step::On) };
+        let first = || engine.retained_log.first_part().map(|part| BatchBoundary::at(part.number));
+        let Some(now) = place.or_else(first) else { return Ok(BatchOutcome::On) };
         let at = place.insert(now);
         let there = engine.retained_log.part_and_next(at.file);
         let (part, next) = there.ok_or_else(|| gone(engine))?;
@@ -70,7 +70,9 @@ pub(super) fn walk(
         };
         match (step, part.end, next) {
             // All of it is stored, and was read.
-            (Step::On, Some(end), Some(next)) if end <= limit => *place = Some(Place::at(next)),
+            (BatchOutcome::On, Some(end), Some(next)) if end <= limit => {
+                *place = Some(BatchBoundary::at(next))
+            }
             (step, ..) => return Ok(step),
         }
     }
@@ -80,24 +82,24 @@ pub(super) fn walk(
 fn walk_part(
     engine: &Engine,
     part: &LogPart,
-    place: &mut Place,
+    place: &mut BatchBoundary,
     limit: u64,
-    visit: &mut impl FnMut(LoggedBatch) -> Result<Step>,
-) -> Result<Step> {
+    visit: &mut impl FnMut(LoggedBatch) -> Result<BatchOutcome>,
+) -> Result<BatchOutcome> {
     let end = part.end.unwrap_or(u64::MAX).min(limit);
     let len = end.saturating_sub(part.base);
     if len <= place.offset {
-        return Ok(Step::On);
+        return Ok(BatchOutcome::On);
     }
     let file = open_part(engine, part, len)?;
     let failed = |e: Error| e.with("file", name_of(part));
     let mut reader = read_part(engine, part, &file, place.offset)?;
     while let Some(batch) = next_batch(&mut reader).map_err(failed)? {
         match visit(batch)? {
-            Step::Before => return Ok(Step::Before),
+            BatchOutcome::Before => return Ok(BatchOutcome::Before),
             step => {
                 place.offset = reader.offset();
-                if step == Step::Last {
+                if step == BatchOutcome::Last {
                     return Ok(step);
                 }
             }
@@ -109,7 +111,7 @@ fn walk_part(
         let what = "a log file that holds changes is damaged; take a snapshot, and go on behind it";
         return Err(failed(Error::corruption(what)).with("offset", reader.offset()));
     }
-    Ok(Step::On)
+    Ok(BatchOutcome::On)
 }
 
 /// The error for changes that are not kept, or not any more.

@@ -16,7 +16,7 @@ use cleavedb_storage::{Directory, MultiDirStorage, ReadOnly};
 
 use super::{Follower, PAUSES, incomplete, may_pass};
 use crate::control::gate::Intent;
-use crate::copies::moment::{CheckpointReport, Copying, Moment, Source};
+use crate::copies::moment::{CheckpointReport, CopyMoment, CopySource, Copying};
 use crate::engine::Engine;
 use crate::inspect::check;
 use crate::open::build::build;
@@ -29,7 +29,7 @@ use crate::store::manifest::{LiveFiles, News};
 /// Most attempts to make a copy.
 const COPIES_MAX: usize = 20;
 
-impl Source for Follower {
+impl CopySource for Follower {
     fn database_id(&self) -> u64 {
         self.view().database_id
     }
@@ -38,7 +38,7 @@ impl Source for Follower {
         let acknowledged = self.catch_up()?.seq;
         for _ in 0..COPIES_MAX {
             let found = self.at_rest(acknowledged)?;
-            let moment = Moment::over(&found, &self.storage)?;
+            let moment = CopyMoment::over(&found, &self.storage)?;
             let brought = copy.bring(&moment);
             let is_kept = self.live_now().is_ok_and(|now| moment.is_kept(&now));
             let is_kept = is_kept || planted(Bug::DroppedFilesCopied);

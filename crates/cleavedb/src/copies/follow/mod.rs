@@ -29,7 +29,7 @@ use cleavedb_storage::{
     FoundWindow, LeftWindow, MultiDirStorage, ObsoleteFiles, Storage, Watermark, WindowIdentity,
 };
 
-use self::tail::{Source, Tail, incomplete};
+use self::tail::{LogSource, LogTail, incomplete};
 use crate::control::gate::Intent;
 use crate::control::progress::Progress;
 use crate::engine::{Engine, Primary};
@@ -97,16 +97,16 @@ pub struct CatchUp {
 }
 
 /// Where a reader stands.
-struct Place {
+struct ReaderPosition {
     manifest: Followed,
-    tail: Tail,
+    tail: LogTail,
     /// The window of the session, with its number.
     window: Option<(FileNumber, LeftWindow)>,
     /// Whether the manifest was read beyond the view.
     is_beyond_view: bool,
 }
 
-impl Place {
+impl ReaderPosition {
     /// The sequence number up to which everything survives a loss of power, if `seq` is the last
     /// one that is known.
     fn durable(&self, seq: SeqNo) -> SeqNo {
@@ -124,7 +124,7 @@ pub(crate) struct Follower {
     tables: Arc<TableStore>,
     boot_id: u64,
     /// Held while it catches up.
-    place: Mutex<Place>,
+    place: Mutex<ReaderPosition>,
     view: ArcSwap<Engine>,
     /// All views that may still be read.
     views: Mutex<Vec<Weak<Engine>>>,
@@ -141,10 +141,10 @@ impl Follower {
         let tables = TableStore::new(storage.clone(), current.database_id, cache, obsolete);
         let tables = Arc::new(tables);
         let manifest = Followed::read(&*storage, current, &tables)?;
-        let tail = Tail::new(manifest.live(), options.memtable());
-        let mut place = Place { manifest, tail, window: None, is_beyond_view: true };
+        let tail = LogTail::new(manifest.live(), options.memtable());
+        let mut place = ReaderPosition { manifest, tail, window: None, is_beyond_view: true };
         let boot_id = storage.boot_id();
-        let parts = Parts { storage: &storage, options: &options, tables: &tables, boot_id };
+        let parts = ViewParts { storage: &storage, options: &options, tables: &tables, boot_id };
         let seq = parts.read(&mut place)?;
         let view = Arc::new(parts.view(&place, seq, None)?);
         extend(&view, &place, seq);
@@ -164,9 +164,9 @@ impl Follower {
         self.parts().build(&place, empty, Intent::Follow, Some(&**view))
     }
 
-    fn parts(&self) -> Parts<'_> {
+    fn parts(&self) -> ViewParts<'_> {
         let Self { storage, options, tables, boot_id, .. } = self;
-        Parts { storage, options, tables, boot_id: *boot_id }
+        ViewParts { storage, options, tables, boot_id: *boot_id }
     }
 
     /// The current view.
@@ -226,7 +226,7 @@ impl Follower {
     }
 
     /// Looks once at what the writer has added.
-    fn look(&self, place: &mut Place, done: &mut CatchUp) -> Result<()> {
+    fn look(&self, place: &mut ReaderPosition, done: &mut CatchUp) -> Result<()> {
         match place.manifest.look(&*self.storage, &self.tables)? {
             News::None => {}
             News::Edits(edits) => {
@@ -235,7 +235,7 @@ impl Follower {
             News::Anew => (done.manifest_anew, place.is_beyond_view) = (true, true),
         }
         if !place.tail.goes_on(place.manifest.live()) {
-            place.tail = Tail::new(place.manifest.live(), self.options.memtable());
+            place.tail = LogTail::new(place.manifest.live(), self.options.memtable());
             done.log_anew = true;
         }
         let before = (place.tail.operations, place.tail.bytes);
@@ -314,25 +314,25 @@ impl Follower {
 }
 
 /// Has `view` see what was read of the log since it was made, everything up to `seq`.
-fn extend(view: &Engine, place: &Place, seq: SeqNo) {
+fn extend(view: &Engine, place: &ReaderPosition, seq: SeqNo) {
     view.retained_log.follow(&place.tail.files);
     view.commit.follow(seq, place.tail.position, place.durable(seq));
 }
 
 /// What views are made of.
-struct Parts<'a> {
+struct ViewParts<'a> {
     storage: &'a Arc<MultiDirStorage>,
     options: &'a Options,
     tables: &'a Arc<TableStore>,
     boot_id: u64,
 }
 
-impl Parts<'_> {
+impl ViewParts<'_> {
     /// Reads the log behind what was read of it. Returns the sequence number up to which everything
     /// is known; fails if the look may have missed something.
-    fn read(&self, place: &mut Place) -> Result<SeqNo> {
+    fn read(&self, place: &mut ReaderPosition) -> Result<SeqNo> {
         let visible = self.find_window(place)?;
-        let Place { manifest, tail, window, is_beyond_view } = place;
+        let ReaderPosition { manifest, tail, window, is_beyond_view } = place;
         let live = manifest.live();
         let known = tail.last_known(live);
         let is_quiet = match live.session {
@@ -344,7 +344,7 @@ impl Parts<'_> {
         }
         let database_id = manifest.current().database_id;
         let window = window.as_ref().map(|(_, window)| window);
-        tail.advance(&Source { storage: &**self.storage, database_id, live, window })?;
+        tail.advance(&LogSource { storage: &**self.storage, database_id, live, window })?;
         let (known, head) = (tail.last_known(live), live.head);
         if let Some(visible) = visible.filter(|visible| *visible > known)
             && !planted(Bug::ShortTailBelieved)
@@ -364,7 +364,7 @@ impl Parts<'_> {
 
     /// Finds the window of the session, and the greatest sequence number that is visible to users
     /// of the writer, if the window tells it.
-    fn find_window(&self, place: &mut Place) -> Result<Option<SeqNo>> {
+    fn find_window(&self, place: &mut ReaderPosition) -> Result<Option<SeqNo>> {
         let failed = |e| Error::io("read the log window", e).with("file", "window");
         let session = place.manifest.live().session;
         let Some((number, boot)) = session.and_then(|s| Some((s.window?, s.boot_id))) else {
@@ -399,13 +399,13 @@ impl Parts<'_> {
     }
 
     /// The engine of a view of what was read, everything up to `seq`.
-    fn view(&self, place: &Place, seq: SeqNo, earlier: Option<&Engine>) -> Result<Engine> {
+    fn view(&self, place: &ReaderPosition, seq: SeqNo, earlier: Option<&Engine>) -> Result<Engine> {
         let mut recovered = self.recovered(place, seq);
         recovered.memtable = Some(place.tail.slot.clone());
         self.build(place, recovered, Intent::Read, earlier)
     }
 
-    fn recovered(&self, place: &Place, seq: SeqNo) -> Recovered {
+    fn recovered(&self, place: &ReaderPosition, seq: SeqNo) -> Recovered {
         Recovered {
             manifest: Manifest::of_reader(self.storage.clone(), &place.manifest),
             database_id: place.manifest.current().database_id,
@@ -423,7 +423,7 @@ impl Parts<'_> {
 
     fn build(
         &self,
-        place: &Place,
+        place: &ReaderPosition,
         recovered: Recovered,
         intent: Intent,
         earlier: Option<&Engine>,

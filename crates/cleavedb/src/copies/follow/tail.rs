@@ -24,14 +24,14 @@ use crate::store::state::MemSlot;
 use crate::writes::dictionaries::{self, DICTIONARIES};
 
 /// What the log is read from.
-pub(super) struct Source<'a> {
+pub(super) struct LogSource<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) database_id: u64,
     pub(super) live: &'a LiveFiles,
     pub(super) window: Option<&'a LeftWindow>,
 }
 
-impl Source<'_> {
+impl LogSource<'_> {
     fn open(&self, number: FileNumber) -> Result<Arc<dyn File>> {
         let name = Name::numbered(FileKind::Log, number);
         let opened = self.storage.open(&name, Mode::Read, Access::Sequential);
@@ -43,7 +43,7 @@ impl Source<'_> {
     fn reader<'r>(
         &'r self,
         file: &'r dyn File,
-        at: At,
+        at: LogPlace,
         sealed: Option<u64>,
         with_window: bool,
     ) -> Result<LogReader<'r>> {
@@ -55,7 +55,7 @@ impl Source<'_> {
 
 /// Where the next record of the log is looked for.
 #[derive(Clone, Copy)]
-struct At {
+struct LogPlace {
     file: FileNumber,
     /// Log position of the file's first byte.
     base: u64,
@@ -63,12 +63,12 @@ struct At {
 }
 
 /// The log since the replay head, as far as it was read.
-pub(super) struct Tail {
+pub(super) struct LogTail {
     /// The operations of the log.
     pub(super) slot: Arc<MemSlot>,
     head: Option<ReplayHead>,
     session: Option<Session>,
-    at: Option<At>,
+    at: Option<LogPlace>,
     /// Log position behind the last record.
     pub(super) position: u64,
     /// Where the next file may begin: behind `position` if a file without records lies between.
@@ -87,13 +87,13 @@ pub(super) struct Tail {
     pub(super) bytes: u64,
 }
 
-impl Tail {
+impl LogTail {
     /// The tail of a log that was not read yet; its MemTable has about `memory` bytes.
     pub(super) fn new(live: &LiveFiles, memory: usize) -> Self {
         let position = live.head.map_or(0, |head| head.position);
         let of_head = |head: ReplayHead| {
             let offset = head.position - head.base;
-            At { file: head.file, base: head.base, offset }
+            LogPlace { file: head.file, base: head.base, offset }
         };
         Self {
             slot: Arc::new(MemSlot::new(memory, position)),
@@ -118,7 +118,7 @@ impl Tail {
     }
 
     /// Reads what can be read.
-    pub(super) fn advance(&mut self, from: &Source<'_>) -> Result<()> {
+    pub(super) fn advance(&mut self, from: &LogSource<'_>) -> Result<()> {
         // The file may be gone: a close removes it if nothing in it is needed.
         let known = self.at.and_then(|at| Some((at, from.live.value_files.get(at.file)?)));
         if let Some((at, facts)) = known {
@@ -127,7 +127,7 @@ impl Tail {
         let read = self.at.map_or(FileNumber(0), |at| at.file);
         for (number, facts) in from.live.value_files.logs().filter(|log| log.0 > read) {
             if let Some(base) = self.continued_by(from, number, facts)? {
-                let at = At { file: number, base, offset: FileHeader::RECORD_LEN as u64 };
+                let at = LogPlace { file: number, base, offset: FileHeader::RECORD_LEN as u64 };
                 self.come_to(at, facts);
                 self.read_file(from, at, facts)?;
             }
@@ -138,12 +138,12 @@ impl Tail {
     /// The log position at which file `number` begins, if the log goes on in it.
     fn continued_by(
         &self,
-        from: &Source<'_>,
+        from: &LogSource<'_>,
         number: FileNumber,
         facts: &ValueFileMeta,
     ) -> Result<Option<u64>> {
         let file = from.open(number)?;
-        let begin = |base| At { file: number, base, offset: 0 };
+        let begin = |base| LogPlace { file: number, base, offset: 0 };
         let in_file = from.reader(&*file, begin(0), facts.len, false)?.header()?;
         let base = self.reached.next_multiple_of(BLOCK as u64);
         let header = match in_file {
@@ -158,7 +158,12 @@ impl Tail {
     }
 
     /// Reads the records of a file from `at` on.
-    fn read_file(&mut self, from: &Source<'_>, at: At, facts: &ValueFileMeta) -> Result<()> {
+    fn read_file(
+        &mut self,
+        from: &LogSource<'_>,
+        at: LogPlace,
+        facts: &ValueFileMeta,
+    ) -> Result<()> {
         let file = from.open(at.file)?;
         let mut reader = from.reader(&*file, at, facts.len, true)?;
         let mut batches = Batches::new(&mut reader, Values::InWindow);
@@ -189,7 +194,7 @@ impl Tail {
     }
 
     /// The file of `at` was read up to there.
-    fn come_to(&mut self, at: At, facts: &ValueFileMeta) {
+    fn come_to(&mut self, at: LogPlace, facts: &ValueFileMeta) {
         let end = at.base + at.offset;
         (self.at, self.reached) = (Some(at), end);
         if self.files.last().is_none_or(|last| last.number != at.file) {

@@ -33,7 +33,7 @@ pub(super) fn dump(
         Segment::new(name, identity, file.clone(), None, Arc::new(ObsoleteFiles::default()));
     let is_known = extents.is_some();
     let extents = extents.unwrap_or_default().into_iter().peekable();
-    let mut walk = Walk { segment, out, is_known, extents, extent: None, at: 0 };
+    let mut walk = ExtentWalk { segment, out, is_known, extents, extent: None, at: 0 };
     let mut done = ControlFlow::Continue(());
     let scanned = salvage(&*file, None, identity, &mut |offset, met| {
         done = walk.meet(offset, met);
@@ -46,7 +46,7 @@ pub(super) fn dump(
     }
 }
 
-struct Walk<'o, 'v> {
+struct ExtentWalk<'o, 'v> {
     segment: Segment,
     out: &'o mut Out<'v>,
     /// Whether the manifest says which extents there are.
@@ -59,7 +59,7 @@ struct Walk<'o, 'v> {
     at: u64,
 }
 
-impl Walk<'_, '_> {
+impl ExtentWalk<'_, '_> {
     fn meet(&mut self, offset: u64, met: Met<'_>) -> ControlFlow<()> {
         self.go_to(offset)?;
         match met {

@@ -15,7 +15,7 @@ use super::line::{Facts, Out};
 use super::records;
 
 /// A log file or segment, and the facts about it from other files.
-pub(super) struct LogFile<'a> {
+pub(super) struct DumpedLog<'a> {
     pub(super) file: &'a dyn File,
     pub(super) identity: FileIdentity,
     /// Length of the file.
@@ -35,9 +35,9 @@ pub(super) struct LogFile<'a> {
 }
 
 /// Dumps the file.
-pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
+pub(super) fn dump(mut log: DumpedLog<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
     let (file, window, identity) = (log.file, log.window.take(), log.identity);
-    let mut walk = Walk { log, out, at: 0, state: State::Whole, batch: None, proof: None };
+    let mut walk = LogWalk { log, out, at: 0, state: LogState::Whole, batch: None, proof: None };
     let mut done = ControlFlow::Continue(());
     let scanned = salvage(file, window, identity, &mut |offset, met| {
         done = walk.meet(offset, met);
@@ -52,7 +52,7 @@ pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
 
 /// Whether a reader reads the records at this point.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LogState {
     /// All records so far count.
     Whole,
     /// The next record counts, too. The bytes before it are damaged, which was reported.
@@ -61,19 +61,19 @@ enum State {
     Behind,
 }
 
-struct Walk<'a, 'o, 'v> {
-    log: LogFile<'a>,
+struct LogWalk<'a, 'o, 'v> {
+    log: DumpedLog<'a>,
     out: &'o mut Out<'v>,
     /// Offset behind the last record that counts.
     at: u64,
-    state: State,
+    state: LogState,
     /// Offset and number of operations so far of a batch that is not complete.
     batch: Option<(u64, u64)>,
     /// Offset of a mark behind the end, and the log position up to which it proves the log durable.
     proof: Option<(u64, u64)>,
 }
 
-impl Walk<'_, '_, '_> {
+impl LogWalk<'_, '_, '_> {
     fn meet(&mut self, offset: u64, met: Met<'_>) -> ControlFlow<()> {
         match met {
             Met::Record(header, key, value) => self.record(offset, &header, key, value),
@@ -128,7 +128,7 @@ impl Walk<'_, '_, '_> {
         }
         if counts {
             self.at = offset + header.record_len() as u64;
-            self.state = State::Whole;
+            self.state = LogState::Whole;
             if header.kind.is_operation() {
                 let (begin, operations) = self.batch.unwrap_or((offset, 0));
                 self.batch = header.more.then_some((begin, operations + 1));
@@ -146,13 +146,13 @@ impl Walk<'_, '_, '_> {
 
     /// Whether a reader reads a record at `offset`.
     fn counts(&self, offset: u64) -> bool {
-        self.state != State::Behind && self.log.sealed.is_none_or(|end| offset < end)
+        self.state != LogState::Behind && self.log.sealed.is_none_or(|end| offset < end)
     }
 
     /// Stores a mark behind the end, if it proves that records were lost.
     fn remember(&mut self, offset: u64, mark: SyncMarker) {
         let end = self.log.base.map(|base| base.saturating_add(self.at));
-        let behind = self.state == State::Behind && self.log.sealed.is_none();
+        let behind = self.state == LogState::Behind && self.log.sealed.is_none();
         if behind && end.is_some_and(|end| mark.durable > end) {
             self.proof = self.proof.or(Some((offset, mark.durable)));
         }
@@ -179,14 +179,14 @@ impl Walk<'_, '_, '_> {
             return self.end();
         }
         match self.state {
-            State::Damaged => ControlFlow::Continue(()),
+            LogState::Damaged => ControlFlow::Continue(()),
             _ => self.out.damage_at(self.at, "bytes belong to no record, and others follow"),
         }
     }
 
     /// Reports the end of the reader's records: the next bytes are not part of them.
     fn end(&mut self) -> ControlFlow<()> {
-        self.state = State::Behind;
+        self.state = LogState::Behind;
         let mut facts = Facts::new();
         if let Some(base) = self.log.base {
             facts.push(("position", base.saturating_add(self.at).into()));
@@ -201,7 +201,7 @@ impl Walk<'_, '_, '_> {
             return ControlFlow::Continue(false);
         }
         if self.is_strict() {
-            self.state = State::Damaged;
+            self.state = LogState::Damaged;
             return ControlFlow::Continue(true);
         }
         self.end()?;
@@ -250,7 +250,7 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-impl LogFile<'_> {
+impl DumpedLog<'_> {
     /// The header of the next log file, if it does not continue at `position`, where this file
     /// ends.
     fn contradicted_by(&self, position: Option<u64>) -> Option<FileHeader> {
@@ -281,7 +281,7 @@ impl LogFile<'_> {
     }
 
     /// Why the records end at offset `at`, if none were lost.
-    fn why(&self, at: u64, position: Option<u64>, state: State) -> &'static str {
+    fn why(&self, at: u64, position: Option<u64>, state: LogState) -> &'static str {
         match (self.sealed, state) {
             _ if at < self.needless => "below the replay head: nothing of the file is needed here",
             (Some(_), _) => "the valid length that the manifest has",
@@ -289,7 +289,7 @@ impl LogFile<'_> {
             (None, _) if self.contradicted_by(position).is_some() => {
                 "torn: the next log file was begun without what is missing here"
             }
-            (None, State::Behind) => "torn: nothing says that what follows was durable",
+            (None, LogState::Behind) => "torn: nothing says that what follows was durable",
             (None, _) => "nothing follows",
         }
     }

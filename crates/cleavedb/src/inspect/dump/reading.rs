@@ -134,7 +134,7 @@ impl Reading<'_> {
         identity: FileIdentity,
         file: &'f dyn File,
         len: u64,
-    ) -> log::LogFile<'f> {
+    ) -> log::DumpedLog<'f> {
         let number = name.number();
         let is_segment = self.request.kind == DumpKind::Values;
         let head = self.live.and_then(|live| live.head);
@@ -151,7 +151,7 @@ impl Reading<'_> {
         let needless = needless.map_or(0, |(head, base)| head.position.saturating_sub(base));
         let is_young = sealed.is_none() && !self.window.is_empty();
         let window = base.filter(|_| is_young);
-        log::LogFile {
+        log::DumpedLog {
             file,
             identity,
             len,

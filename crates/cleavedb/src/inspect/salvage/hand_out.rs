@@ -18,7 +18,7 @@ use cleavedb_storage::{File, FileKind, Name};
 use cleavedb_values::{SegmentSet, compression};
 
 use super::known::{Known, Verdict};
-use super::merged::Merged;
+use super::merged::MergedKeys;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
 use crate::engine::range_deletes::{self, RANGES};
@@ -139,7 +139,7 @@ impl Salvage {
     ) -> Result<()> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
-        let mut merged = Merged::new(self.operators.clone());
+        let mut merged = MergedKeys::new(self.operators.clone());
         for (encoded_key, known) in keys {
             let Some((_, key)) = split_encoded_key(&encoded_key) else { continue };
             let (verdict, newest) =

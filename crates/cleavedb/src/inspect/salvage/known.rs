@@ -7,7 +7,7 @@ use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 
 /// Place of a record.
 #[derive(Clone, Copy)]
-pub(super) struct Location {
+pub(super) struct RecordPlace {
     pub(super) file: FileNumber,
     pub(super) offset: u64,
     pub(super) len: usize,
@@ -15,10 +15,10 @@ pub(super) struct Location {
 
 /// A record of a key.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FoundRecord {
     pub(super) seq: SeqNo,
     pub(super) kind: RecordKind,
-    pub(super) place: Location,
+    pub(super) place: RecordPlace,
     /// Whether it is in the part of the log behind all flushes, so that no table can know it.
     pub(super) young: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct Indexed {
 pub(super) struct Known {
     /// The entry of a value or a delete.
     pub(super) entry: Option<Indexed>,
-    pub(super) records: Vec<Found>,
+    pub(super) records: Vec<FoundRecord>,
     pub(super) operands: Operands,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Verdict {
     /// No value: it was deleted.
     Gone,
     /// The value of a record; true if the key is uncertain.
-    Record(Location, bool),
+    Record(RecordPlace, bool),
     /// The value in a table's entry, or the blob to which that points.
     Entry(FileNumber),
     /// The newest value of the key is missing.
@@ -98,7 +98,7 @@ pub(super) enum Verdict {
 
 impl Known {
     /// Adds a record; `trusted` says that tables know every record that is not young.
-    pub(super) fn add(&mut self, found: Found, value: &[u8], trusted: bool) {
+    pub(super) fn add(&mut self, found: FoundRecord, value: &[u8], trusted: bool) {
         match found.kind {
             RecordKind::Operand if found.young || !trusted => {
                 self.operands.add_of_record(found.seq, value);
@@ -117,7 +117,7 @@ impl Known {
     /// `trusted` says that tables know every record that is not young; `values_are_whole`, that no
     /// record is missing.
     pub(super) fn verdict(&self, trusted: bool, values_are_whole: bool) -> Verdict {
-        let counts = |found: &&Found| found.young || !trusted;
+        let counts = |found: &&FoundRecord| found.young || !trusted;
         let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
         // Tables do not know the newest version of a hot key, only that there is one.
         let hot = self.entry.is_some_and(|entry| entry.kind == EntryKind::Hot);
@@ -149,14 +149,14 @@ impl Known {
     /// The newest value from version `seq` on, that of a hot key. Nothing tells whether a newer one
     /// is lost.
     fn newest_from(&self, seq: SeqNo, uncertain: bool) -> Verdict {
-        let holds = |found: &&Found| found.seq >= seq && found.kind.is_separated();
+        let holds = |found: &&FoundRecord| found.seq >= seq && found.kind.is_separated();
         let newest = self.records.iter().filter(holds).max_by_key(|found| found.seq);
         newest.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
     }
 
     /// The value of version `seq`, wherever a collection has moved it.
     pub(super) fn value_of(&self, seq: SeqNo, uncertain: bool) -> Verdict {
-        let holds = |found: &&Found| found.seq == seq && found.kind.is_separated();
+        let holds = |found: &&FoundRecord| found.seq == seq && found.kind.is_separated();
         let found = self.records.iter().find(holds);
         found.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
     }

@@ -12,7 +12,7 @@ use crate::settings::time::{SystemClock, Time};
 
 /// Keys that merges have changed.
 #[derive(Default)]
-pub(super) struct Merged {
+pub(super) struct MergedKeys {
     operators: MergeOperators,
     /// The operands of each tree key, newest first.
     operands: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
@@ -22,7 +22,7 @@ pub(super) struct Merged {
     unmade: Vec<Vec<u8>>,
 }
 
-impl Merged {
+impl MergedKeys {
     pub(super) fn new(operators: MergeOperators) -> Self {
         Self { operators, ..Self::default() }
     }

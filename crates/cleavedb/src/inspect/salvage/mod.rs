@@ -43,7 +43,7 @@ use crate::settings::volume::Volume;
 use crate::store::manifest::{LiveFiles, Loaded, Manifest};
 
 use hand_out::System;
-use known::{Found, Indexed, Known, Location};
+use known::{FoundRecord, Indexed, Known, RecordPlace};
 use report::Damage;
 pub use report::SalvageReport;
 
@@ -330,9 +330,9 @@ impl Salvage {
                     }
                     let encoded_key = EncodedKey::new(header.keyspace, key);
                     let known = keys.entry(encoded_key.as_bytes().to_vec()).or_default();
-                    let place = Location { file: number, offset, len: header.record_len() };
+                    let place = RecordPlace { file: number, offset, len: header.record_len() };
                     let young = young(offset, header.seq);
-                    let found = Found { seq: header.seq, kind: header.kind, place, young };
+                    let found = FoundRecord { seq: header.seq, kind: header.kind, place, young };
                     known.add(found, value, trusted);
                 }
                 Met::Damaged(_) => damage.note("a record is damaged", offset),
@@ -363,7 +363,7 @@ impl Salvage {
     /// guessed.
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
-        let is_separated = |found: &Found| found.kind.is_separated();
+        let is_separated = |found: &FoundRecord| found.kind.is_separated();
         let separates = self.keys.values().flat_map(|known| &known.records).any(is_separated);
         let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
         let like = || Preset::of_layout(&stored.unwrap_or_else(guess));

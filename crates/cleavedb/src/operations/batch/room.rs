@@ -41,7 +41,7 @@ pub(crate) fn memory_of<'a>(
 
 /// The memory that a database has for a batch.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct BatchRoom {
     /// The default keyspace of the database.
     pub(super) default: Arc<CatalogEntry>,
     /// Memory that the operations so far take, in bytes.
@@ -50,7 +50,7 @@ pub(super) struct Room {
     pub(super) most: usize,
 }
 
-impl Room {
+impl BatchRoom {
     /// Takes `more` bytes, with which there are `count` operations; fails if the database has no
     /// memory for them.
     pub(super) fn take(&mut self, more: usize, count: usize) -> Result<()> {

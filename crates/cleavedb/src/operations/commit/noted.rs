@@ -6,7 +6,7 @@ use cleavedb_base::{KeyspaceId, SeqNo};
 use super::Commit;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
-use crate::operations::recent_writes::Written;
+use crate::operations::recent_writes::WrittenKeys;
 
 impl Commit {
     /// Notes the keys of a commit for open transactions and for fronts, under the append lock.
@@ -14,8 +14,8 @@ impl Commit {
     pub(super) fn note(&self, first_seq: SeqNo, ops: Ops<'_>) {
         self.fronts.note(first_seq + ops.op_count() as u64 - 1, ops);
         let written = |op: &EncodedOp<'_>| match op.range {
-            Some((begin, end)) => Written::Range(begin.into(), end.into()),
-            None => Written::Key(KeptKey::from_slice(op.encoded_key.as_bytes())),
+            Some((begin, end)) => WrittenKeys::Range(begin.into(), end.into()),
+            None => WrittenKeys::Key(KeptKey::from_slice(op.encoded_key.as_bytes())),
         };
         self.recent_writes.note(first_seq, |noted| {
             // The closure has no failure to hand on.

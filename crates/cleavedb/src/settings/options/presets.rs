@@ -29,7 +29,7 @@ pub enum Preset {
 
 /// The definition of a preset: how values are kept, which leave the index if no length is saved
 /// with the data, and its tuning.
-pub(crate) struct Row {
+pub(crate) struct PresetRow {
     pub(crate) preset: Preset,
     name: &'static str,
     pub(crate) layout: ValueLayout,
@@ -78,7 +78,7 @@ const PARTS: Level0 = Level0::Partitions(10);
 // The preset, its name, where values are, which leave the index, level 0, the bytes of levels 0 and
 // 1, and the MemTables that may wait.
 #[rustfmt::skip]
-const ROWS: [Row; 6] = [
+const ROWS: [PresetRow; 6] = [
     row(Preset::Lsm,     "lsm",     INLINE,  NONE,  WHOLE, OF_VALUES,   2),
     row(Preset::WiscKey, "wisckey", LOG,     ALL,   WHOLE, OF_POINTERS, 3),
     row(Preset::HashKv,  "hashkv",  HASHKV,  LARGE, WHOLE, OF_POINTERS, 2),
@@ -95,8 +95,8 @@ const fn row(
     level0: Level0,
     level_bytes: LevelBytes,
     memtables_max: usize,
-) -> Row {
-    Row { preset, name, layout, min_separated, level0, level_bytes, memtables_max }
+) -> PresetRow {
+    PresetRow { preset, name, layout, min_separated, level0, level_bytes, memtables_max }
 }
 
 impl Preset {
@@ -105,7 +105,7 @@ impl Preset {
         [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::HoaKv, Self::Ohdb];
 
     /// The definition of the preset.
-    pub(crate) fn row(self) -> &'static Row {
+    pub(crate) fn row(self) -> &'static PresetRow {
         let row = ROWS.iter().find(|row| row.preset == self);
         row.expect("each preset has a row, as a test makes sure")
     }
@@ -125,8 +125,9 @@ impl Preset {
     pub fn of_layout(layout: &ValueLayout) -> Self {
         let by_hash =
             |layout: &ValueLayout| layout.groups.map(|groups| groups.partition == Partition::Hash);
-        let like =
-            |row: &&Row| (row.layout.log, by_hash(&row.layout)) == (layout.log, by_hash(layout));
+        let like = |row: &&PresetRow| {
+            (row.layout.log, by_hash(&row.layout)) == (layout.log, by_hash(layout))
+        };
         let same = ROWS.iter().find(|row| row.layout == *layout);
         same.or_else(|| ROWS.iter().find(like)).map_or_else(Self::default, |row| row.preset)
     }

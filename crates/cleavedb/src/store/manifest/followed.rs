@@ -12,7 +12,7 @@ use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
 
 use super::current::Current;
 use super::live::LiveFiles;
-use super::read::Stored;
+use super::read::StoredManifest;
 
 /// A manifest, as far as it was read.
 pub(crate) struct Followed {
@@ -40,7 +40,7 @@ impl Followed {
         current: Current,
         tables: &Arc<TableStore>,
     ) -> Result<Self> {
-        let stored = Stored::read(storage, &current)?;
+        let stored = StoredManifest::read(storage, &current)?;
         let mut live = LiveFiles::empty(tables);
         stored.value_layout()?;
         let (_, len) = stored.apply_to(&mut live)?;
@@ -61,7 +61,7 @@ impl Followed {
             *self = Self::read(storage, current, tables)?;
             return Ok(News::Anew);
         }
-        let added = Stored::read_from(storage, &self.current, self.len)?;
+        let added = StoredManifest::read_from(storage, &self.current, self.len)?;
         if added.is_empty() {
             return Ok(News::None);
         }

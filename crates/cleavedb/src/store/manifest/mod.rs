@@ -28,7 +28,7 @@ pub(crate) use current::Current;
 pub(crate) use edit::{ChangeLog, Edit, LoadedRange, ReplayHead, Session};
 pub(crate) use followed::{Followed, ManifestMark, News};
 pub(crate) use live::LiveFiles;
-pub(crate) use read::{Loaded, Stored, next_record, read_copies};
+pub(crate) use read::{Loaded, StoredManifest, next_record, read_copies};
 pub(crate) use volume_identity::VolumeIdentity;
 
 /// A manifest is replaced by a new one when its length is `GROWTH` times that of the state that it
@@ -69,7 +69,7 @@ impl Manifest {
         current: &Current,
         tables: &Arc<TableStore>,
     ) -> Result<Loaded> {
-        Stored::read(storage, current)?.load(tables)
+        StoredManifest::read(storage, current)?.load(tables)
     }
 
     /// Continues the manifest that `current` names, in whose directory nothing else was changed.

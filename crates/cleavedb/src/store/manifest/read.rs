@@ -14,7 +14,7 @@ use super::edit::Edit;
 use super::live::LiveFiles;
 
 /// A manifest as it was read.
-pub(crate) struct Stored {
+pub(crate) struct StoredManifest {
     name: Name,
     edits: Vec<Edit>,
     /// Bytes of the edits.
@@ -30,13 +30,13 @@ pub(crate) struct Loaded {
     pub(crate) live: LiveFiles,
     /// Length of the edits.
     pub(super) len: u64,
-    /// See [`Stored::is_whole`].
+    /// See [`StoredManifest::is_whole`].
     pub(super) is_whole: bool,
     /// Edits of which one copy was damaged.
     pub(crate) healed: u64,
 }
 
-impl Stored {
+impl StoredManifest {
     /// Reads the manifest that `current` names.
     pub(crate) fn read(storage: &dyn Storage, current: &Current) -> Result<Self> {
         Self::read_from(storage, current, 0)

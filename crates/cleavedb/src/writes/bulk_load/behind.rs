@@ -3,27 +3,27 @@
 use cleavedb_base::sync::thread::{Builder, JoinHandle};
 use cleavedb_base::{Error, ErrorKind, Result};
 
-use super::chunk::Chunk;
-use super::output::Output;
+use super::chunk::SortedChunk;
+use super::output::LoadOutput;
 use crate::settings::options::Background;
 
 /// An output, to which a thread may be writing.
 pub(super) enum Behind {
     /// No chunk is being written.
-    Idle(Box<Output>, Chunk),
+    Idle(Box<LoadOutput>, SortedChunk),
     /// A thread returns the output, the chunk, and what has become of it.
-    Running(JoinHandle<(Box<Output>, Chunk, Result<()>)>),
+    Running(JoinHandle<(Box<LoadOutput>, SortedChunk, Result<()>)>),
     /// A call has failed.
     Failed,
 }
 
 impl Behind {
-    pub(super) fn new(output: Output) -> Self {
-        Self::Idle(Box::new(output), Chunk::default())
+    pub(super) fn new(output: LoadOutput) -> Self {
+        Self::Idle(Box::new(output), SortedChunk::default())
     }
 
     /// Waits for the chunk before, and begins to write this one; returns one to fill.
-    pub(super) fn write(&mut self, mut chunk: Chunk) -> Result<Chunk> {
+    pub(super) fn write(&mut self, mut chunk: SortedChunk) -> Result<SortedChunk> {
         let (mut output, spare) = self.wait()?;
         if output.engine.options.background == Background::Manual {
             // Here, so that tests can be replayed.
@@ -44,7 +44,7 @@ impl Behind {
 
     /// Waits for the chunk before, and takes the output; returns it with a chunk to fill. Without
     /// a call of `write` behind it no more can be written.
-    pub(super) fn wait(&mut self) -> Result<(Box<Output>, Chunk)> {
+    pub(super) fn wait(&mut self) -> Result<(Box<LoadOutput>, SortedChunk)> {
         match std::mem::replace(self, Self::Failed) {
             Self::Idle(output, spare) => Ok((output, spare)),
             Self::Running(thread) => {

@@ -8,7 +8,7 @@ use crate::operations::encoded_op::EncodedOp;
 
 /// Records in the order of their keys.
 #[derive(Default)]
-pub(super) struct Chunk {
+pub(super) struct SortedChunk {
     /// Tree keys and stored values, one after another.
     bytes: Vec<u8>,
     records: Vec<Buffered>,
@@ -21,7 +21,7 @@ struct Buffered {
     end: usize,
 }
 
-impl Chunk {
+impl SortedChunk {
     pub(super) fn add(&mut self, op: &EncodedOp<'_>, seq: SeqNo) {
         self.bytes.extend_from_slice(op.encoded_key.as_bytes());
         let key_end = self.bytes.len();

@@ -89,12 +89,12 @@ impl LoadedFiles {
 }
 
 /// Creates value files of one class.
-pub(super) struct ValueFiles {
+pub(super) struct NewValueFiles {
     pub(super) files: Arc<LoadedFiles>,
     pub(super) class: FileClass,
 }
 
-impl SegmentFactory for ValueFiles {
+impl SegmentFactory for NewValueFiles {
     fn create(&self) -> Result<(Name, Arc<dyn File>)> {
         let (number, file) = self.files.create(self.class)?;
         Ok((Name::numbered(self.class.kind(), number), file))

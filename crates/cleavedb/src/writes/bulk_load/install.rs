@@ -13,11 +13,11 @@ use cleavedb_base::sync::MutexGuard;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_hot::HotStore;
 use cleavedb_index::RunPosition;
-use cleavedb_index::compaction::placement::Placement;
+use cleavedb_index::compaction::placement::LevelChooser;
 use cleavedb_index::edit::AddedTable;
 use cleavedb_values::SegmentSet;
 
-use super::output::Output;
+use super::output::LoadOutput;
 use super::{IngestReport, Load};
 use crate::background::jobs::flush::hidden_after;
 use crate::background::space::{reserve, sizes};
@@ -26,7 +26,7 @@ use crate::engine::Engine;
 use crate::engine::job_state::WantedGone;
 use crate::engine::value_files;
 use crate::operations::commit::Append;
-use crate::operations::recent_writes::Written as WrittenKeys;
+use crate::operations::recent_writes::WrittenKeys;
 use crate::store::manifest::{Edit, LiveFiles, LoadedRange};
 use crate::writes::write::SEQS_RESERVED;
 
@@ -35,9 +35,9 @@ use crate::writes::write::SEQS_RESERVED;
 const VAIN_MAX: usize = 8;
 
 /// Keeps commits waiting, and the hot store empty, until it is dropped.
-struct Held<'e>(&'e Engine);
+struct HeldCommits<'e>(&'e Engine);
 
-impl Drop for Held<'_> {
+impl Drop for HeldCommits<'_> {
     fn drop(&mut self) {
         self.0.commit.append().hold(false);
         self.0.jobs.wake_waiters();
@@ -69,7 +69,7 @@ impl Load {
         engine.hot.iter().for_each(|store| store.pause(true));
         let _paused = Paused(engine);
         flush_all(engine)?;
-        let held = Held(engine);
+        let held = HeldCommits(engine);
         let append = loop {
             engine.commit.open_append()?.hold(true);
             flush_all(engine)?;
@@ -103,7 +103,7 @@ impl Load {
     fn install(
         &mut self,
         mut append: MutexGuard<'_, Append>,
-        output: &Output,
+        output: &LoadOutput,
         opened: &SegmentSet,
     ) -> Result<()> {
         let engine = self.engine.clone();
@@ -127,7 +127,7 @@ impl Load {
             seq_limit: Some(seq_limit),
             ..Edit::default()
         };
-        let mut placement = Placement::new(&live.version, &options, &jobs.constraints);
+        let mut placement = LevelChooser::new(&live.version, &options, &jobs.constraints);
         for meta in &output.tables.tables {
             let level = placement.level_of(meta);
             self.report.tables_in_level_0 += u64::from(level == 0);

@@ -24,9 +24,9 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_values::unexposed::Overwritten;
 
 use self::behind::Behind;
-use self::chunk::Chunk;
+use self::chunk::SortedChunk;
 pub(crate) use self::files::end_at_close;
-use self::output::Output;
+use self::output::LoadOutput;
 use crate::background::jobs::separate::loaded;
 use crate::background::scheduler;
 use crate::engine::Engine;
@@ -71,7 +71,7 @@ pub(crate) struct Load {
     keyspace: Arc<CatalogEntry>,
     /// The sequence number of all its entries.
     seq: SeqNo,
-    chunk: Chunk,
+    chunk: SortedChunk,
     behind: Behind,
     /// The first and the last tree key.
     first: Vec<u8>,
@@ -99,7 +99,7 @@ impl Load {
             // Flushes that are under way do not know of the load.
             loaded::without_flushes(&engine, || Ok(()))?;
             scheduler::wait_for_collection(&engine)?;
-            Ok((seq, Output::new(engine.clone(), seq)?))
+            Ok((seq, LoadOutput::new(engine.clone(), seq)?))
         });
         let (seq, output) = begun.inspect_err(|_| files::end(&engine, false))?;
         let behind = Behind::new(output);
@@ -107,7 +107,7 @@ impl Load {
             engine,
             keyspace,
             seq,
-            chunk: Chunk::default(),
+            chunk: SortedChunk::default(),
             behind,
             first: Vec::new(),
             last: Vec::new(),

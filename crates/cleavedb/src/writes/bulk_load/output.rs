@@ -14,8 +14,8 @@ use cleavedb_values::collect::survivors::{NewSegment, SurvivorWriter};
 use cleavedb_values::groups::ExtentWriter;
 use cleavedb_values::groups::writer::Written;
 
-use super::chunk::Chunk;
-use super::files::{LoadedFiles, ValueFiles};
+use super::chunk::SortedChunk;
+use super::files::{LoadedFiles, NewValueFiles};
 use crate::background::jobs::run_writer::RunWriter;
 use crate::background::jobs::separate::loaded;
 use crate::background::space::{budget, sizes};
@@ -26,27 +26,27 @@ use crate::store::limit::Need;
 use crate::writes::write;
 
 /// Files of a load, which no edit names yet.
-pub(super) struct Output {
+pub(super) struct LoadOutput {
     pub(super) engine: Arc<Engine>,
     /// The sequence number of all entries.
     pub(super) seq: SeqNo,
     files: Arc<LoadedFiles>,
     pub(super) tables: RunWriter<Arc<Engine>>,
-    values: Values,
-    /// What has ended: everything after [`Output::finish`].
+    values: ValueWriter,
+    /// What has ended: everything after [`LoadOutput::finish`].
     pub(super) segments: Vec<NewSegment>,
     pub(super) groups: Written,
 }
 
 /// The writer of values that leave the index.
-enum Values {
+enum ValueWriter {
     Segments(SurvivorWriter<'static>),
     Groups(Box<ExtentWriter<'static>>),
 }
 
-impl Values {
+impl ValueWriter {
     fn new(engine: &Engine, files: &Arc<LoadedFiles>) -> Self {
-        let files = |class| ValueFiles { files: files.clone(), class };
+        let files = |class| NewValueFiles { files: files.clone(), class };
         match engine.options.log().moves_to_groups() {
             true => Self::Groups(Box::new(loaded::writer(engine, files(FileClass::Groups)))),
             false => {
@@ -68,7 +68,7 @@ impl Values {
 /// A record of a chunk: the entry that has its stored value, and its header.
 type Record<'c> = (Entry<'c>, Header);
 
-impl Output {
+impl LoadOutput {
     pub(super) fn new(engine: Arc<Engine>, seq: SeqNo) -> Result<Self> {
         let files = Arc::new(LoadedFiles::new(engine.clone())?);
         let new_table = {
@@ -77,7 +77,7 @@ impl Output {
         };
         // Range tombstones of the time before are older than all of it.
         let tables = RunWriter::new(engine.clone(), seq - 1, Pace::AtOnce).into_files_of(new_table);
-        let values = Values::new(&engine, &files);
+        let values = ValueWriter::new(&engine, &files);
         let (segments, groups) = Default::default();
         Ok(Self { engine, seq, files, tables, values, segments, groups })
     }
@@ -89,15 +89,15 @@ impl Output {
 
     fn end_files(&mut self) -> Result<()> {
         self.tables.finish()?;
-        match std::mem::replace(&mut self.values, Values::new(&self.engine, &self.files)) {
-            Values::Segments(writer) => self.segments.extend(writer.finish()?),
-            Values::Groups(writer) => self.groups.add(writer.finish()?),
+        match std::mem::replace(&mut self.values, ValueWriter::new(&self.engine, &self.files)) {
+            ValueWriter::Segments(writer) => self.segments.extend(writer.finish()?),
+            ValueWriter::Groups(writer) => self.groups.add(writer.finish()?),
         }
         if planted(Bug::LoadNotAwaited) { Ok(()) } else { self.files.settle() }
     }
 
     /// Writes the records of `chunk`.
-    pub(super) fn write(&mut self, chunk: &Chunk) -> Result<()> {
+    pub(super) fn write(&mut self, chunk: &SortedChunk) -> Result<()> {
         let engine = &*self.engine;
         engine.check_open()?;
         let bytes = sizes::bytes(engine) + self.bytes() + chunk.memory() as u64;
@@ -109,14 +109,14 @@ impl Output {
         if engine.full.is_short() {
             write::check_disk_now(engine)?;
         }
-        if let Values::Segments(writer) = &mut self.values {
+        if let ValueWriter::Segments(writer) = &mut self.values {
             writer.cut_at(segment_bytes);
         }
         let written = self.files.check().and_then(|()| self.write_records(chunk));
         written.map_err(|e| self.engine.with_volume(e))
     }
 
-    fn write_records(&mut self, chunk: &Chunk) -> Result<()> {
+    fn write_records(&mut self, chunk: &SortedChunk) -> Result<()> {
         let separated = chunk.records().filter(|(_, header)| header.kind.is_separated());
         let mut places = self.write_values(separated)?.into_iter();
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
@@ -141,10 +141,10 @@ impl Output {
         records: impl Iterator<Item = Record<'r>>,
     ) -> Result<Vec<ValuePointer>> {
         match &mut self.values {
-            Values::Groups(writer) => {
+            ValueWriter::Groups(writer) => {
                 loaded::write_loaded(&self.engine, records, &self.groups.extents, writer)
             }
-            Values::Segments(writer) => {
+            ValueWriter::Segments(writer) => {
                 let place = |(entry, header): Record<'r>| {
                     let (_, key) = loaded::split_tree_key(entry.key)?;
                     writer.append(&header, key, entry.value)

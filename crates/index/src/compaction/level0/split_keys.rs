@@ -74,7 +74,7 @@ impl KeySample {
 }
 
 /// Keys between two bounds, beginning with one of them.
-struct Segment {
+struct KeySpan {
     from: Box<[u8]>,
     bytes: u64,
 }
@@ -100,7 +100,7 @@ pub(super) fn split_keys(
 }
 
 /// Divides the keys of `sample` into segments, each between buckets or in one.
-fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<Segment> {
+fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<KeySpan> {
     let (first, last) = (&*sample.keys[0].0, &*sample.last);
     let met = |bucket: &&Bucket| *first <= *bucket.largest && *bucket.smallest <= *last;
     let mut all = Vec::new();
@@ -112,7 +112,7 @@ fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<Segment> {
         }
         let begin = begin.max(from);
         let bytes = sample.before(&end) - sample.before(&begin);
-        all.push(Segment { from: begin, bytes });
+        all.push(KeySpan { from: begin, bytes });
         from = end;
     }
     if *from <= *last {
@@ -129,7 +129,7 @@ fn split(
     from: &[u8],
     to: &[u8],
     share: u64,
-    out: &mut Vec<Segment>,
+    out: &mut Vec<KeySpan>,
 ) {
     let (start, end) = (sample.before(from), sample.before(to));
     let parts = (end - start + share / 2) / share;
@@ -151,17 +151,17 @@ fn split(
     }
     let before: Vec<u64> = bounds.iter().map(|key| sample.before(key)).chain([end]).collect();
     let bytes = before.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-    out.extend(bounds.into_iter().zip(bytes).map(|(from, bytes)| Segment { from, bytes }));
+    out.extend(bounds.into_iter().zip(bytes).map(|(from, bytes)| KeySpan { from, bytes }));
 }
 
 /// Joins segments until each part is worth a file of its own; returns the beginnings of all parts
 /// but the first.
-fn join(segments: Vec<Segment>, share: u64, least: u64) -> Vec<Box<[u8]>> {
+fn join(segments: Vec<KeySpan>, share: u64, least: u64) -> Vec<Box<[u8]>> {
     let worth = |bytes, beside| bytes >= least && (bytes > share / 2 || beside >= share);
     let mut rest: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let mut open = 0;
     let mut split_keys = Vec::new();
-    for Segment { from, bytes } in segments {
+    for KeySpan { from, bytes } in segments {
         if worth(open, bytes) && worth(rest, open) {
             split_keys.push(from);
             open = 0;

@@ -35,7 +35,7 @@ use crate::background::jobs::new_files::NewFiles;
 use crate::background::jobs::run_writer::{RunWriter, run_position};
 use crate::background::jobs::{About, Begin, Job, new_files};
 use crate::background::log_retention;
-use crate::background::victims::Target;
+use crate::background::victims::Victim;
 use crate::control::failures::JobKind;
 use crate::control::metrics::{Step, StopWatch};
 use crate::control::pace::Pace;
@@ -143,10 +143,10 @@ impl<'e> Job<'e> for Collect<'e> {
 
     fn blame(&self, error: Error) -> Error {
         match &self.target {
-            Target::File(number, facts) => {
+            Victim::File(number, facts) => {
                 self.engine.blamed(JobKind::Collect, facts.kind, &[*number], error)
             }
-            Target::Groups(groups) => {
+            Victim::Groups(groups) => {
                 let extents = groups.iter().flat_map(|id| self.groups.extents_of(*id));
                 let files: Vec<FileNumber> = extents.map(|extent| extent.place.file).collect();
                 self.engine.blamed(JobKind::Collect, FileKind::Group, &files, error)
@@ -161,9 +161,9 @@ impl<'e> Job<'e> for Collect<'e> {
         if is(ErrorKind::Corruption) {
             let damaged = &mut self.engine.jobs.lock().damaged;
             match (&self.target, *self.failed.lock()) {
-                (Target::File(victim, _), _) => _ = damaged.files.insert(*victim),
-                (Target::Groups(_), Some(group)) => _ = damaged.groups.insert(group),
-                (Target::Groups(groups), None) => damaged.groups.extend(groups),
+                (Victim::File(victim, _), _) => _ = damaged.files.insert(*victim),
+                (Victim::Groups(_), Some(group)) => _ = damaged.groups.insert(group),
+                (Victim::Groups(groups), None) => damaged.groups.extend(groups),
             }
         }
         if let (Some(limit), Some(plan)) = (&self.engine.limit, &self.plan)
@@ -194,8 +194,8 @@ impl<'e> Job<'e> for Collect<'e> {
         let why = match (self.retries_split, self.forced, &self.target) {
             (true, ..) => "a group is to split",
             (_, Some(_), _) => "a caller asked for it, or the disk is full",
-            (_, None, Target::File(..)) => "values take more space than is tolerated",
-            (_, None, Target::Groups(_)) => {
+            (_, None, Victim::File(..)) => "values take more space than is tolerated",
+            (_, None, Victim::Groups(_)) => {
                 "groups take more space than is tolerated, are too large, or have many short files"
             }
         };
@@ -236,7 +236,7 @@ fn emptied_files(
     live: &LiveFiles,
     gone: &BTreeSet<Location>,
 ) -> Vec<(FileNumber, FileKind)> {
-    if let Target::File(victim, facts) = &job.target {
+    if let Victim::File(victim, facts) = &job.target {
         return vec![(*victim, facts.kind)];
     }
     value_files::emptied(live, gone)
@@ -245,8 +245,8 @@ fn emptied_files(
 /// Bytes that counted as live in the extents or in the file that are removed.
 fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u64 {
     match &job.target {
-        Target::File(_, facts) => facts.live,
-        Target::Groups(groups) => {
+        Victim::File(_, facts) => facts.live,
+        Victim::Groups(groups) => {
             let extents = groups.iter().flat_map(|group| live.groups.extents_of(*group));
             extents.filter(|e| gone.contains(&e.place)).map(|e| e.live).sum()
         }
@@ -265,8 +265,8 @@ fn has_won(
     let regroups =
         |edit: &GroupEdit| matches!(edit, GroupEdit::Split { .. } | GroupEdit::Merge { .. });
     let (bytes, count) = match &job.target {
-        Target::File(_, facts) => (facts.len.unwrap_or_default(), 1),
-        Target::Groups(_) => {
+        Victim::File(_, facts) => (facts.len.unwrap_or_default(), 1),
+        Victim::Groups(_) => {
             let extents = job.groups.extents().filter(|extent| gone.contains(&extent.place));
             extents.fold((0, 0), |(bytes, count), extent| (bytes + extent.len(), count + 1))
         }
@@ -284,7 +284,7 @@ fn remember(job: &Collect<'_>, segments: &[NewSegment], live: &LiveFiles) {
     let (epoch, snapshots) = (job.epoch, older(&points.snapshots, points.read_point));
     let survivors = &mut job.engine.jobs.lock().survivors;
     survivors.written(files, epoch, snapshots, &live.value_files);
-    if let (Target::Groups(groups), false) = (&job.target, job.won) {
+    if let (Victim::Groups(groups), false) = (&job.target, job.won) {
         let groups = groups.iter().map(|group| (*group, group_bytes(&live.groups, *group)));
         survivors.collected_without_gain(groups, epoch, snapshots);
     }

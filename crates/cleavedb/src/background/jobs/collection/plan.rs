@@ -11,7 +11,7 @@ use cleavedb_values::{GroupId, GroupTable};
 use crate::background::jobs::Begin;
 use crate::background::jobs::liveness::ReadView;
 use crate::background::space::{budget, reserve};
-use crate::background::victims::{self, Target};
+use crate::background::victims::{self, Victim};
 use crate::engine::Engine;
 use crate::engine::job_state::{Damaged, SHORT};
 use crate::engine::read_points::ReadPoints;
@@ -23,7 +23,7 @@ use crate::store::manifest::LiveFiles;
 pub(crate) struct Collect<'e> {
     pub(super) engine: &'e Engine,
     pub(super) read_view: ReadView,
-    pub(super) target: Target,
+    pub(super) target: Victim,
     pub(super) groups: Arc<GroupTable>,
     /// Epoch of the youngest flush in the read state.
     pub(super) epoch: u64,
@@ -91,7 +91,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     jobs.constraints.pinned_above = Some(pinned_above(live));
     jobs.collections_begun += 1;
     jobs.collection_applies = Some(points.tombstones_applied());
-    if let Target::File(victim, _) = target {
+    if let Victim::File(victim, _) = target {
         engine.jobs.set_victim(victim);
     }
     let (epoch, groups) = (live.epoch, live.groups.clone());
@@ -127,22 +127,22 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
 /// The part of `target` that there is room to rewrite, below the space limit.
 fn within_limit(
     engine: &Engine,
-    target: Target,
+    target: Victim,
     live: &LiveFiles,
-) -> Option<(Target, Option<Plan>)> {
+) -> Option<(Victim, Option<Plan>)> {
     let groups = match target {
-        Target::File(_, ref facts) => {
+        Victim::File(_, ref facts) => {
             let plan = budget::plan(engine, file_rewritten_max(facts))?;
             return Some((target, plan));
         }
-        Target::Groups(groups) => groups,
+        Victim::Groups(groups) => groups,
     };
     let bytes = |id: &GroupId| rewritten_max(&live.groups, *id);
     let fitting = [&groups[..], &groups[..1]].into_iter().find_map(|ids| {
         let plan = budget::plan(engine, ids.iter().map(bytes).sum())?;
         Some((ids.to_vec(), plan))
     });
-    fitting.map(|(ids, plan)| (Target::Groups(ids), plan))
+    fitting.map(|(ids, plan)| (Victim::Groups(ids), plan))
 }
 
 /// The youngest operation that a collection may take into account.

@@ -15,7 +15,7 @@ use crate::background::jobs::collection::plan::Collect;
 use crate::background::jobs::liveness::{ByLookUp, of_groups};
 use crate::background::jobs::new_files::NewFiles;
 use crate::background::space::sizes;
-use crate::background::victims::{Target, fits_whole};
+use crate::background::victims::{Victim, fits_whole};
 use crate::settings::options::Background;
 use crate::store::limit::extents_alive_max;
 
@@ -31,10 +31,10 @@ pub(super) fn collect<'a>(
     arenas: &'a mut [Arena; PARTS],
 ) -> Result<(CollectionOutput, MappedVec<RunEntry<'a>>)> {
     match &job.target {
-        Target::File(number, facts) => {
+        Victim::File(number, facts) => {
             collect_file(job, *number, facts, files, segments, &arenas[0])
         }
-        Target::Groups(groups) => collect_parts(job, groups, files, segments, arenas),
+        Victim::Groups(groups) => collect_parts(job, groups, files, segments, arenas),
     }
 }
 

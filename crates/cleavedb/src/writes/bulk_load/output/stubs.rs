@@ -12,7 +12,7 @@ use cleavedb_base::{EntryKind, Result};
 use cleavedb_index::table::ReadMode;
 use cleavedb_index::{Entry, RunPosition, Version, VersionEdit};
 
-use super::Output;
+use super::LoadOutput;
 use crate::background::jobs::held_keys::HeldKeys;
 use crate::background::jobs::separate::loaded;
 
@@ -22,7 +22,7 @@ const PIECE: usize = 8 << 20;
 /// A group tombstone: tree key, kind, stored value.
 type Stub = (Vec<u8>, RecordKind, Vec<u8>);
 
-impl Output {
+impl LoadOutput {
     /// Writes the group tombstones of those of its `unseparated` entries that need one.
     pub(in crate::writes::bulk_load) fn write_stubs(&mut self, unseparated: u64) -> Result<()> {
         let engine = self.engine.clone();

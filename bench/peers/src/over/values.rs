@@ -193,12 +193,13 @@ impl Values {
             return Ok(None);
         }
         let extents = ExtentWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
-        let (arena, table) = (Arena::new(), (&self.table, self.group_sizes()));
+        let (table, sizes, arena) = (&self.table, self.group_sizes(), Arena::new());
         // No value leaves its group here.
         let segments = SurvivorWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
         let goes_on = || false;
+        let extents = extents.of_survivors();
         let mut collector =
-            Collector::new(table, &Newest, (segments, extents.of_survivors()), &goes_on, &arena);
+            Collector::new(table, sizes, &Newest, segments, extents, &goes_on, &arena);
         for group in chosen {
             let extents = self.table.extents_of(group);
             let open = extents.map(|extent| self.segments.extent(extent.place).cloned());

@@ -2,7 +2,7 @@
 //!
 //! Records that are visited in another order than they lie in memory cost a cache miss or two each.
 //! A flush that moves values into groups spent a third of its processor time in the three functions
-//! that touch a key or a record first (decision 0017).
+//! that touch a key or a record first (decision 0026).
 
 /// Bytes of a cache line.
 const LINE_LEN: usize = 64;

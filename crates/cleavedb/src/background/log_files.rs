@@ -3,7 +3,7 @@
 //! If a MemTable is flushed before its part of the log is drained, the log files are reserved and
 //! named, but never written. Such a file is renamed and becomes the next log file. Otherwise each
 //! MemTable would reserve and free as much space again, which keeps the device busy where the file
-//! system passes freed ranges on to it (`docs/decisions/0029-log-files-are-used-again.md`).
+//! system passes freed ranges on to it (`docs/decisions/0019-files-are-removed-in-pieces.md`).
 
 use std::io;
 use std::sync::Arc;

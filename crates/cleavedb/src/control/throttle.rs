@@ -11,7 +11,7 @@
 //! Where values stay in the log, a flush makes all the log that its MemTable covers collectable at
 //! once, and then its garbage counts. While there is much garbage, a MemTable covers less log
 //! ([`Throttle::cover`]): otherwise one flush would take writers from full speed to a stop
-//! (decision 0030).
+//! (decision 0059).
 
 use std::time::{Duration, Instant};
 

@@ -25,7 +25,7 @@ pub struct GroupOptions {
     /// Mean length of a record, in bytes, from which on an extent has a key block of its records,
     /// so that a collection does not read dead values. Default: 12 KiB: where records have 16 KiB
     /// it gains a seventh, where they have 8 KiB it loses a twentieth
-    /// (`docs/decisions/0028-long-records-are-listed.md`).
+    /// (`docs/decisions/0010-groups-are-extents.md`).
     pub key_block_record_bytes: u64,
     /// Most bytes of the records of a hot segment (HoaKV's vTable, section 3.3), 16 KiB to 2 MiB. A
     /// value that takes more than an eighth of it does not become hot. Default: 2 MiB.

@@ -2,7 +2,7 @@
 //!
 //! A collection needs only the keys and headers of dead values. Where values are long it reads the
 //! key block instead of the records, and then the survivors; where they are short, reading single
-//! values is no faster than reading all of them (`docs/decisions/0028-long-records-are-listed.md`).
+//! values is no faster than reading all of them (`docs/decisions/0010-groups-are-extents.md`).
 //!
 //! Each record is listed with its header, which its checksum ties to the record's place, its key
 //! and, if it is a group tombstone, its value. The expiry of a value is listed, too.

@@ -227,7 +227,7 @@ impl LogPolicy {
     ///
     /// A flush brings writers at most half of the way to a stop: from halfway to the goal on, if
     /// all of its log is garbage; below, if the share of the last flushes is, `growth`. Garbage
-    /// may take the space of log that MemTables do not cover (decision 0030).
+    /// may take the space of log that MemTables do not cover (decision 0059).
     pub(crate) fn garbage(
         self,
         options: &Options,

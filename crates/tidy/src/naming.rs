@@ -39,14 +39,14 @@ pub const DOUBLED: [&str; 13] = [
 /// Words in front of the name of a type.
 const TYPES: [&str; 4] = ["struct", "enum", "trait", "union"];
 
-/// Parameters that are a pattern of a tuple, so that a call says nothing of what it passes, except
-/// in `accepted` files, and accepted files without any.
+/// Functions with a tuple as a parameter, so that a call says nothing of what it passes, except in
+/// `accepted` files, and accepted files without any.
 pub fn tuples(repo: &Repo, accepted: &[&str]) -> Vec<Finding> {
     let (mut found, mut stale) = (Vec::new(), BTreeSet::from_iter(accepted));
     for source in product(repo) {
         let code = source.product_code();
         for at in words(code, "fn").filter(|at| !code[at + 2..].starts_with('(')) {
-            if parameters(&code[at..]).any(|it| it.starts_with('(') && !it.starts_with("()")) {
+            if parameters(&code[at..]).any(is_tuple) {
                 stale.remove(&&*source.path);
                 if accepted.contains(&&*source.path) {
                     continue;
@@ -106,6 +106,14 @@ fn product(repo: &Repo) -> impl Iterator<Item = &Source> {
     repo.sources.iter().filter(move |source| of_product(&source.path))
 }
 
+/// Whether a parameter, with all that follows it, is a tuple, by its pattern or its type.
+fn is_tuple(parameter: &str) -> bool {
+    let (name, of) = parameter.split_once(':').unwrap_or_default();
+    let begins = |text: &str| text.trim_start().starts_with('(');
+    let is_plain = name.trim_start_matches("mut ").chars().all(is_word);
+    begins(name) && name != "()" || is_plain && begins(of)
+}
+
 /// The parameters of the function at the beginning of `code`, each with all that follows it.
 fn parameters(code: &str) -> impl Iterator<Item = &str> {
     let open = code.find(['(', '<']).unwrap_or(code.len());
@@ -141,13 +149,14 @@ mod tests {
         let text = "fn a<F: Fn(u8, (u8, u8)) -> u8>(f: F, (): ()) {}\n\
                     fn b<'a, T>(\n    x: Vec<(u8, u8)>,\n    (y, z): (u8, &'a T),\n) {}\n\
                     fn c((x, y): (u8, u8)) { let f = |(a, b)| a; }\n\
-                    type D = fn((u8, u8)) -> u8;\nfn e(x: u8) -> (u8, u8) { g(x, (x, x)) }\n";
+                    type D = fn((u8, u8)) -> u8;\nfn e(x: u8) -> (u8, u8) { g(x, (x, x)) }\n\
+                    fn f(\n    mut x: (u8, u8)) {}\n";
         let lines = |path, accepted: &[&str]| -> Vec<usize> {
             let found = tuples(&Repo::of(&[(path, text)]), accepted);
             found.into_iter().map(|it| it.line).collect()
         };
         let path = "crates/a/src/x.rs";
-        assert_eq!(lines(path, &[]), [2, 6]);
+        assert_eq!(lines(path, &[]), [2, 6, 9]);
         assert!(lines("crates/a/src/tests.rs", &[]).is_empty());
         assert!(lines("bench/a/src/x.rs", &[]).is_empty() && lines(path, &[path]).is_empty());
         assert_eq!(lines("crates/a/src/tests.rs", &[path]), [0], "is not there any more");

@@ -99,8 +99,8 @@ impl<'e> RangeDeletes<'e> {
     /// The operations of the range deletes, in the order of their places.
     pub(crate) fn ops(&self) -> impl Iterator<Item = EncodedOp<'_>> {
         self.records.iter().map(|record| {
-            let ends = (&*record.tombstone.begin, &*record.tombstone.end);
-            EncodedOp::of_range(Op::put(&record.key, &record.value), ends)
+            let RangeTombstone { begin, end, .. } = &record.tombstone;
+            EncodedOp::of_range(Op::put(&record.key, &record.value), begin, end)
         })
     }
 

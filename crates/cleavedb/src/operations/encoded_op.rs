@@ -96,9 +96,9 @@ impl<'a> EncodedOp<'a> {
         Self { deletes, ..Self::with_threshold(op, KeyspaceId::SYSTEM, usize::MAX) }
     }
 
-    /// The record of a delete of all tree keys between two, the second excluded.
-    pub(crate) fn of_range(op: Op<'a>, range: (&'a [u8], &'a [u8])) -> Self {
-        Self { range: Some(range), ..Self::of_system(op, true) }
+    /// The record of a delete of all tree keys from `begin` to `end`, excluded.
+    pub(crate) fn of_range(op: Op<'a>, begin: &'a [u8], end: &'a [u8]) -> Self {
+        Self { range: Some((begin, end)), ..Self::of_system(op, true) }
     }
 
     #[inline]

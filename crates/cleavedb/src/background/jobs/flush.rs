@@ -6,26 +6,27 @@
 //! log files below the head are dropped without a sync (decision 0011), except those that hold a
 //! long value. Blobs stay where they are, and belong to the run from then on.
 
-use std::collections::BTreeMap;
+mod run;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, ErrorKind, Expiry, FileNumber, Result, ValuePointer};
+use cleavedb_base::{ErrorKind, FileNumber, Result};
 use cleavedb_hot::HotStore;
-use cleavedb_index::{Entry, FoldedOperands, KeySample, RunPosition};
+use cleavedb_index::{KeySample, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::unexposed::{self, Overwritten};
 use cleavedb_values::{SegmentSet, ValueFileEdit};
 
+use self::run::LiveAdded;
 use super::hot_install::HotInstall;
+use super::kept_versions::KeptVersions;
 use super::new_files::{self, NewFiles};
 use super::run_writer::RunWriter;
-use super::separate::{self, HotEntry, Moved, SeparatedValues};
+use super::separate::{self, SeparatedValues};
 use super::{About, Job};
 use crate::background::log_retention;
 use crate::background::memtables;
@@ -38,22 +39,10 @@ use crate::control::totals::Totals;
 use crate::engine::Engine;
 use crate::engine::job_state::JobState;
 use crate::engine::read_points::ReadPoints;
-use crate::engine::stale_blobs::BlobKeys;
 use crate::engine::value_files;
 use crate::engine::value_files::publish;
 use crate::store::manifest::{Edit, LiveFiles};
 use crate::store::state::{MemSlot, Sealed};
-
-/// Live bytes that the run of a flush adds to value files.
-#[derive(Default)]
-struct LiveAdded {
-    /// Bytes of records that the run points to, by file.
-    bytes: BTreeMap<FileNumber, u64>,
-    /// Estimate of the records in older tables that newer ones replace.
-    overwritten: Overwritten,
-    /// Blobs of older tables that it hides.
-    hidden_blobs: Vec<FileNumber>,
-}
 
 /// What a flush has written.
 pub(crate) struct Flushed<'e> {
@@ -108,18 +97,17 @@ impl<'e> Job<'e> for Flush<'e> {
         if is_needed || keeps_changes(engine) {
             engine.commit.sync_to(sealed.end)?;
         }
-        let folded = self.fold_operands(&points);
+        let kept = KeptVersions::new(engine, &self.slot, &points);
         let pace = self.pace();
         let mut writer = RunWriter::new(engine, points.tombstones_applied(), pace.clone());
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups, pace.clone());
         let hot_files = NewFiles::new(engine, FileClass::Hot, pace);
         let mut watch = StopWatch::start();
-        let both = (&files as _, &hot_files as _);
-        let written = separate::write_groups(engine, (&self.slot, &folded), &points, both);
-        let written = written.and_then(|mut grouped| {
+        let written = separate::write_groups(engine, &self.slot, &kept, &files, &hot_files);
+        let written = written.and_then(|grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
-            let mut added = self.write_run((&points, &folded), &mut grouped, &mut writer)?;
+            let mut added = run::write(engine, &self.slot, &kept, &grouped, &mut writer)?;
             added.overwritten.records += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
             writer.finish()?;
             let none = SegmentSet::default();
@@ -251,96 +239,6 @@ impl Flush<'_> {
     fn leads_into_log(&self) -> bool {
         self.engine.options.log().is_pointed_to(self.slot.has_long())
     }
-
-    /// What operands of merges become, so that the groups and the run get the same.
-    fn fold_operands(&self, points: &ReadPoints) -> FoldedOperands<'_> {
-        if !self.slot.has_operands.load(Ordering::Acquire) {
-            return FoldedOperands::default();
-        }
-        let rule = &*self.engine.merges.rule;
-        let folded = FoldedOperands::of(&self.slot.table, &mut points.retention(), rule);
-        folded.long().for_each(|key| self.engine.merges.long_chains.add(key));
-        folded
-    }
-
-    /// Writes the run: the versions that the present or a snapshot can see.
-    fn write_run(
-        &self,
-        (points, folded): (&ReadPoints, &FoldedOperands<'_>),
-        grouped: &mut SeparatedValues,
-        writer: &mut RunWriter<&Engine>,
-    ) -> Result<LiveAdded> {
-        let mut added = LiveAdded::default();
-        let version = self.engine.state.load().version.clone();
-        let blobs = BlobKeys::of(&self.engine.manifest.lock().live().value_files);
-        // If the tables own no records, this flush can make none of their records dead.
-        let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
-        if grouped.has_hot_entries() {
-            writer.may_be_covered();
-        }
-        let mut retention = points.retention();
-        let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
-        let mut keys = 0u64;
-        let mut last_key: Option<&[u8]> = None;
-        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-        let write_hot = |hot: HotEntry, writer: &mut RunWriter<&Engine>| {
-            let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
-            let (kind, value) = hot.content.as_entry(&mut room);
-            writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })
-        };
-        self.slot.table.for_each_sorted(|entry| {
-            let entry = retention.unexpired(entry);
-            if last_key != Some(entry.key) {
-                retention.begin_key(entry.key);
-                last_key = Some(entry.key);
-                keys += 1;
-                // An operand leaves older versions alive.
-                let replaces = entry.kind != EntryKind::Operand;
-                added.hidden_blobs.extend(blobs.hidden_by_entry(&entry));
-                // A filter that cannot be read makes the estimate worse; the flush goes on. The
-                // tables own no older record of a hot key.
-                let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                let sampled = owns && replaces && keys.is_multiple_of(sampling_interval);
-                let mut is_hot = || grouped.separates(&entry) && grouped.is_hot_next();
-                if sampled && !is_hot() && is_there().unwrap_or(false) {
-                    let len = value_len(&entry, grouped.separates(&entry))?;
-                    added.overwritten.add(len, sampling_interval);
-                }
-            }
-            let Some(entry) = folded.kept(entry, &mut retention) else { return Ok(()) };
-            while let Some(hot) = grouped.hot_before(Some(&entry)) {
-                write_hot(hot, writer)?;
-            }
-            match grouped.moved(&entry) {
-                Some(Moved::Hot) => return Ok(()),
-                Some(Moved::Group(pointer)) => {
-                    let (expiry, _) = Expiry::split(entry.kind.expires(), entry.value)?;
-                    let (kind, len) = pointer.encode_entry(expiry, &mut encoded);
-                    return writer.add(Entry { kind, value: &encoded[..len], ..entry });
-                }
-                None => {}
-            }
-            if entry.kind.is_pointer() {
-                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
-                *added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
-            }
-            writer.add(entry)
-        })?;
-        while let Some(hot) = grouped.hot_before(None) {
-            write_hot(hot, writer)?;
-        }
-        Ok(added)
-    }
-}
-
-/// The bytes of a value that `entry` separates; none of one that stays where it is. A delete has no
-/// value.
-fn value_len(entry: &Entry<'_>, separated: bool) -> Result<Option<u64>> {
-    if !separated {
-        return Ok((entry.kind != EntryKind::Delete).then_some(0));
-    }
-    let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
-    Ok(Some(u64::from(pointer.len)))
 }
 
 /// Whether the log that a flush covers must be durable because changes are read from it: they must

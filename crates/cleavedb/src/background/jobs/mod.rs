@@ -5,6 +5,7 @@
 pub(crate) mod run_writer;
 mod new_files;
 pub(crate) mod held_keys;
+mod kept_versions;
 pub(crate) mod separate;
 mod hot_install;
 pub(crate) mod flush;

@@ -43,7 +43,8 @@ use self::evacuate::Stub;
 pub(crate) use self::evacuate::unclean;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
-use super::{Outcome, Places};
+use super::plan::{Destination, FlushPlan, Newest};
+use super::{Places, lost, place};
 use crate::background::space::{budget, reserve};
 use crate::engine::Engine;
 use crate::store::limit::PROMOTED;
@@ -71,7 +72,7 @@ pub(crate) struct HotEntry {
 
 impl HotEntry {
     /// Whether it stands before this entry in the order of the index.
-    pub(super) fn stands_before(&self, entry: &Entry<'_>) -> bool {
+    pub(crate) fn stands_before(&self, entry: &Entry<'_>) -> bool {
         (&*self.key, entry.seq) < (entry.key, self.seq)
     }
 }
@@ -92,14 +93,13 @@ pub(crate) struct HotFlushed {
 /// The newest version of a key that is not hot: it becomes so if it is accessed often.
 struct Candidate {
     key: HotKey,
-    /// The numbers of its item and of its outcome.
+    /// The positions of its record for a group and of its destination.
     item: u32,
-    outcome: u32,
+    position: u32,
 }
 
 /// A record that goes to a hot segment.
 struct HotRecord {
-    id: u32,
     key: HotKey,
     heat: u8,
     reason: HotReason,
@@ -136,7 +136,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     pub(super) fn new(
         engine: &'a Engine,
         store: &'a HotStore,
-        (state, table): (&'a ReadState, &'a GroupTable),
+        state: &'a ReadState,
+        table: &'a GroupTable,
         tombstones: &'a Fragments,
     ) -> Self {
         let capacity = evacuation::capacity(engine.options.hot_bytes, table.live());
@@ -162,45 +163,46 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         }
     }
 
-    /// Decides about the newest version of a key. `place` has the numbers of its item and of its
-    /// outcome, if it is separated; `versions` is the number of the key's versions in the MemTable,
-    /// and `kept` of those that readers see.
+    /// Decides about the newest version of a key, which has this number of versions in the
+    /// MemTable.
     pub(super) fn meet(
         &mut self,
-        newest: &Entry<'e>,
-        place: Option<(usize, usize)>,
-        (versions, kept): (u64, usize),
-        (items, outcomes): (&mut Vec<PendingRecord<'e>>, &mut [Outcome]),
+        newest: &Newest<'e>,
+        versions: u64,
+        plan: &mut FlushPlan<'e>,
         retention: &mut Retention<'_>,
     ) -> Result<()> {
-        let key = self.store.key(newest.key);
+        let Newest { entry, position, item } = newest;
+        let key = self.store.key(entry.key);
         let Some(old) = self.store.written(key, versions) else {
-            let lost = self.is_lost(newest.key);
-            match place {
-                Some((item, outcome)) if !lost => {
-                    let (item, outcome) = (item as u32, outcome as u32);
-                    self.candidates.push(Candidate { key, item, outcome });
+            let lost = self.is_lost(entry.key);
+            match *item {
+                Some(item) if !lost => {
+                    let (item, position) = (item as u32, *position as u32);
+                    self.candidates.push(Candidate { key, item, position });
                     self.written.push((key.hash, versions));
                 }
                 _ => self.store.written_cold(&[(key.hash, versions)], |_| {}),
             }
             if lost && !planted(Bug::LostHotWithoutStub) {
-                self.stubs.push(Stub::of(newest));
+                self.stubs.push(Stub::of(entry));
             }
             return Ok(());
         };
-        let pinned = self.pin(newest, old, retention)?;
+        let pinned = self.pin(entry, old, retention)?;
         let takes = self.store.is_on() && self.has_room(LATE / 2);
-        match place {
-            Some((item, outcome)) if takes && self.fits(items[item].len()) => {
-                outcomes[outcome] = Outcome::Hot;
+        match *item {
+            Some(item) if takes && self.fits(plan.items[item].len()) => {
+                let kept = plan.destinations.len() - position;
+                plan.destinations[*position] = Destination::Hot;
                 // A range tombstone hides the old marker, and a compaction may have dropped it.
-                let marks = pinned || kept > 1 || self.tombstones.covers(newest.key, 0);
-                self.take(items.remove(item), (key, HotReason::Updated), 0, marks);
+                let marks = pinned || kept > 1 || self.tombstones.covers(entry.key, 0);
+                let record = HotRecord { key, heat: 0, reason: HotReason::Updated };
+                self.take(plan.items.remove(item), record, marks);
             }
             _ => {
                 self.change.overwritten.push(key);
-                self.stubs.push(Stub::of(newest));
+                self.stubs.push(Stub::of(entry));
             }
         }
         Ok(())
@@ -218,7 +220,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
 
     /// Takes those of the keys that were not hot that were accessed often enough. Called once, when
     /// all keys were met.
-    pub(super) fn admit(&mut self, items: &mut Vec<PendingRecord<'e>>, outcomes: &mut [Outcome]) {
+    pub(super) fn admit(&mut self, plan: &mut FlushPlan<'e>) {
         let (candidates, written) =
             (std::mem::take(&mut self.candidates), std::mem::take(&mut self.written));
         let (limit, mut all, mut hot) = (self.store.limit(), candidates.iter(), Vec::new());
@@ -230,15 +232,16 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             return;
         }
         // The items of candidates ascend.
-        let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(items));
+        let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(&mut plan.items));
         for (at, item) in (0..).zip(all) {
             let found = hot.next_if(|(candidate, _)| candidate.item == at);
             match found.filter(|_| self.has_room(LATE) && self.fits(item.len())) {
                 Some((candidate, heat)) => {
-                    outcomes[candidate.outcome as usize] = Outcome::Hot;
-                    self.take(item, (candidate.key, HotReason::Admitted), heat, true);
+                    plan.destinations[candidate.position as usize] = Destination::Hot;
+                    let (key, reason) = (candidate.key, HotReason::Admitted);
+                    self.take(item, HotRecord { key, heat, reason }, true);
                 }
-                None => items.push(item),
+                None => plan.items.push(item),
             }
         }
     }
@@ -255,18 +258,16 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.
-    fn take(
-        &mut self,
-        item: PendingRecord<'e>,
-        (key, reason): (HotKey, HotReason),
-        heat: u8,
-        marks: bool,
-    ) {
+    fn take(&mut self, item: PendingRecord<'e>, record: HotRecord, marks: bool) {
         self.len += item.len();
         if marks && !planted(Bug::HotWithoutMarker) {
             self.entry(item.entry.key, item.entry.seq, Content::Hot, None);
         }
-        self.records.push(HotRecord { id: item.id, key, heat, reason });
+        self.add(item, record);
+    }
+
+    fn add(&mut self, item: PendingRecord<'e>, record: HotRecord) {
+        self.records.push(record);
         self.items.push(item);
     }
 
@@ -329,7 +330,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         &mut self,
         slot: &MemSlot,
         arena: &'e Arena,
-        next_id: &mut u32,
+        plan: &mut FlushPlan<'e>,
     ) -> Result<Vec<Arc<Segment>>> {
         let mut files = BTreeMap::new();
         // Promotions take no room that others need.
@@ -348,7 +349,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             let segment = self.state.segments.find(pointer)?;
             // A damaged record stays where it is, and its reader is told.
-            let Ok(Some(encoded_key)) = self.key_of(segment, (pointer, seq), arena) else {
+            let Ok(Some(encoded_key)) = self.key_of(segment, pointer, seq, arena) else {
                 continue;
             };
             let key = self.store.key(encoded_key);
@@ -368,14 +369,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };
             room = left;
-            let id = *next_id;
-            *next_id += 1;
             self.entry(encoded_key, last, Content::Hot, None);
-            self.records.push(HotRecord { id, key, heat, reason: HotReason::Promoted });
             let kind = EntryKind::Pointer;
             let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
-            let source = ValueSource::Log(pointer, None);
-            self.items.push(PendingRecord { entry, source, id, seq: last });
+            let item = plan.record(entry, ValueSource::Log(pointer, None), last);
+            self.add(item, HotRecord { key, heat, reason: HotReason::Promoted });
             files.insert(pointer.file, segment.clone());
         }
         Ok(files.into_values().collect())
@@ -385,7 +383,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     fn key_of(
         &self,
         segment: &Segment,
-        (pointer, seq): (ValuePointer, SeqNo),
+        pointer: ValuePointer,
+        seq: SeqNo,
         arena: &'e Arena,
     ) -> Result<Option<&'e [u8]>> {
         let mut bytes = vec![0; pointer.len as usize];
@@ -423,12 +422,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let mut builders: Vec<HotSegmentBuilder> = written.extents.iter().map(builder).collect();
         let mut segment = 0;
         // The records lie in their order, in one segment after another.
-        for (record, (id, pointer)) in self.records.iter().zip(&moved) {
+        for (record, (_, pointer)) in self.records.iter().zip(&moved) {
             while !builders.get(segment).ok_or_else(lost)?.holds(*pointer) {
                 segment += 1;
             }
-            let HotRecord { id: expected, key, heat, reason } = *record;
-            debug_assert_eq!(expected, *id, "a record for each value, in the same order");
+            let HotRecord { key, heat, reason } = *record;
             builders[segment].add(key, *pointer);
             self.change.puts.push(HotPut { key, segment, pointer: *pointer, heat, reason });
         }
@@ -436,8 +434,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {
             if let Some(id) = entry.moved {
-                let place = places.get(id as usize).copied().flatten().ok_or_else(lost)?;
-                entry.content = Content::Pointer(place, Expiry::NEVER);
+                entry.content = Content::Pointer(place(places, id)?, Expiry::NEVER);
             }
         }
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
@@ -456,8 +453,4 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
         died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
     }
-}
-
-fn lost() -> Error {
-    Error::corruption("a flush has lost the place of a record that it wrote")
 }

@@ -12,21 +12,20 @@
 //! The collection of a range of keys asks the index, and needs no group tombstones.
 
 mod pending;
+mod plan;
 mod copy;
 mod hot;
 pub(crate) mod loaded;
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::vec::IntoIter;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
-use cleavedb_index::{Entry, FoldedOperands, Retention};
+use cleavedb_base::{EntryKind, Error, Result, ValuePointer};
+use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::prefetch::prefetch_bytes;
@@ -39,14 +38,16 @@ use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 use self::copy::FlushShard;
 use self::hot::HotFlush;
 use self::pending::{PendingRecord, ValueSource, prefetch_records};
+use self::plan::{Blobs, FlushPlan, Newest};
 use super::held_keys::{HeldKeys, no_group};
+use super::kept_versions::{FlushPass, KeptVersions};
 use crate::control::flush_parts::PARTS;
 use crate::engine::Engine;
-use crate::engine::read_points::ReadPoints;
 use crate::settings::options::Background;
 use crate::store::state::{MemSlot, ReadState};
 
 pub(crate) use self::hot::{HotEntry, HotFlushed, unclean};
+pub(crate) use self::plan::Destination;
 
 /// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;
@@ -58,23 +59,6 @@ const PART_OF_FILE: u64 = 16;
 /// Distance, in records, from the record being handled to the one whose memory is prefetched.
 const AHEAD: usize = 8;
 
-/// Where a flush has moved a separated value.
-#[derive(Clone, Copy)]
-enum Outcome {
-    /// To a group: the number of its record.
-    Group(u32),
-    /// To a hot segment.
-    Hot,
-}
-
-/// Where the value of an entry of the MemTable is now.
-pub(crate) enum Moved {
-    /// In its group.
-    Group(ValuePointer),
-    /// In a hot segment; the entry is not written.
-    Hot,
-}
-
 /// What a flush wrote to groups and hot segments, and what its run must say of it.
 pub(crate) struct SeparatedValues {
     pub(crate) written: Written,
@@ -82,32 +66,13 @@ pub(crate) struct SeparatedValues {
     pub(crate) begins: Vec<GroupEdit>,
     /// What the flush wrote to the hot store, and changes in it.
     pub(crate) hot: Option<HotFlushed>,
-    /// Of each separated value of the MemTable, in its order.
-    outcomes: Peekable<IntoIter<Outcome>>,
-    places: Places,
-    /// Entries of hot keys for the run, in its order.
-    entries: Peekable<IntoIter<HotEntry>>,
-    /// The blobs of the MemTable, which stay in their files.
+    /// Entries of hot keys for the run, in its order. They may be old versions that range
+    /// tombstones cover: the next compaction drops these.
+    pub(crate) entries: Vec<HotEntry>,
     blobs: Blobs,
-}
-
-/// The files of the blobs of a MemTable.
-#[derive(Clone)]
-struct Blobs(BTreeMap<FileNumber, u64>);
-
-impl Blobs {
-    /// Whether the value of an entry is outside of the index, and goes to a group or the hot store.
-    #[inline]
-    fn separates(&self, entry: &Entry<'_>) -> bool {
-        let any_blob = !self.0.is_empty() && !planted(Bug::BlobTakenForValue);
-        entry.kind.is_pointer() && !(any_blob && self.has(entry))
-    }
-
-    #[cold]
-    fn has(&self, entry: &Entry<'_>) -> bool {
-        let found = ValuePointer::of_entry(entry.kind, entry.value);
-        found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
-    }
+    /// Of each version that the flush keeps, in their order; none if there are no groups.
+    destinations: Vec<Destination>,
+    places: Places,
 }
 
 /// The new places of values, by the numbers of their records.
@@ -120,86 +85,63 @@ impl SeparatedValues {
             written: Written::default(),
             begins: Vec::new(),
             hot: None,
-            outcomes: Vec::new().into_iter().peekable(),
+            entries: Vec::new(),
+            blobs: Blobs::of(slot),
+            destinations: Vec::new(),
             places: Vec::new(),
-            entries: Vec::new().into_iter().peekable(),
-            blobs: Blobs(slot.blobs()),
         }
     }
 
-    /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
-    /// the order in which the groups were given them.
+    /// Where `entry` goes, the version at this position among those that the flush keeps.
     #[inline]
-    pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
-        if !self.separates(entry) {
-            return None;
-        }
-        match self.outcomes.next()? {
-            Outcome::Hot => Some(Moved::Hot),
-            Outcome::Group(id) => self.places.get(id as usize).copied().flatten().map(Moved::Group),
-        }
+    pub(crate) fn destination(&self, position: usize, entry: &Entry<'_>) -> Destination {
+        let planned = self.destinations.get(position).copied();
+        planned.unwrap_or_else(|| self.blobs.destination(entry))
     }
 
-    /// Whether the value of `entry` is separated, and no blob.
-    pub(crate) fn separates(&self, entry: &Entry<'_>) -> bool {
-        self.blobs.separates(entry)
-    }
-
-    /// Whether the next separated value has gone to a hot segment.
-    pub(crate) fn is_hot_next(&mut self) -> bool {
-        matches!(self.outcomes.peek(), Some(Outcome::Hot))
-    }
-
-    /// Whether the run gets entries of hot keys. They may be old versions that range tombstones
-    /// cover: the next compaction drops these.
-    pub(crate) fn has_hot_entries(&mut self) -> bool {
-        self.entries.peek().is_some()
-    }
-
-    /// The next entry of a hot key that stands before `entry` in the run; any, if there is none.
+    /// The place of the record of this number.
     #[inline]
-    pub(crate) fn hot_before(&mut self, entry: Option<&Entry<'_>>) -> Option<HotEntry> {
-        self.entries.next_if(|hot| entry.is_none_or(|entry| hot.stands_before(entry)))
+    pub(crate) fn place(&self, record: u32) -> Result<ValuePointer> {
+        place(&self.places, record)
     }
 }
 
-/// Sorts the entries of a MemTable into groups, key by key.
+#[inline]
+fn place(places: &Places, record: u32) -> Result<ValuePointer> {
+    places.get(record as usize).copied().flatten().ok_or_else(lost)
+}
+
+/// Plans where the versions of a MemTable go, key by key.
 struct Separator<'a, 'e> {
+    plan: FlushPlan<'e>,
     held: HeldKeys<'a>,
     needs_tombstones: bool,
-    items: Vec<PendingRecord<'e>>,
+    /// The newest version of the current key that the flush keeps.
+    newest: Option<Newest<'e>>,
     /// Versions of the current key that lie in no group.
     unseparated: Vec<Entry<'e>>,
     /// Whether a version of the current key goes to a group.
     separated: bool,
-    outcomes: Vec<Outcome>,
-    /// Number of the next record.
-    next_id: u32,
-    /// The newest version of the current key, and the number of its versions in the MemTable.
-    newest: Option<Entry<'e>>,
-    versions: u64,
-    /// Versions of the current key that readers can see.
-    kept: usize,
     hot: Option<HotFlush<'a, 'e>>,
-    blobs: Blobs,
+    blobs: &'a Blobs,
 }
 
-impl<'e> Separator<'_, 'e> {
-    fn id(&mut self) -> u32 {
-        self.next_id += 1;
-        self.next_id - 1
-    }
-
+impl<'e> FlushPass<'e> for Separator<'_, 'e> {
     #[inline]
-    fn add(&mut self, entry: Entry<'e>) -> Result<()> {
-        self.newest = self.newest.or(Some(entry));
-        self.kept += 1;
-        if self.blobs.separates(&entry) {
+    fn keep(&mut self, entry: Entry<'e>) -> Result<()> {
+        let mut destination = self.blobs.destination(&entry);
+        let position = self.plan.destinations.len();
+        let newest = Newest { entry, position, item: None };
+        let newest = self.newest.get_or_insert(newest);
+        if destination == Destination::Index && entry.kind.is_pointer() {
+            // A value that expires does not become hot.
+            if newest.position == position && entry.kind == EntryKind::Pointer {
+                newest.item = Some(self.plan.items.len());
+            }
             let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
-            let source = ValueSource::Log(pointer, None);
-            let id = self.id();
-            self.items.push(PendingRecord { entry, source, id, seq: entry.seq });
-            self.outcomes.push(Outcome::Group(id));
+            let item = self.plan.record(entry, ValueSource::Log(pointer, None), entry.seq);
+            destination = Destination::Group(item.id);
+            self.plan.items.push(item);
             self.separated = true;
         } else if self.needs_tombstones
             && !(entry.kind == EntryKind::Operand && planted(Bug::OperandStubForgotten))
@@ -207,36 +149,25 @@ impl<'e> Separator<'_, 'e> {
         {
             self.unseparated.push(entry);
         }
+        self.plan.destinations.push(destination);
         Ok(())
     }
 
-    /// Called after the last version of a key.
-    fn end_key(&mut self, retention: &mut Retention<'_>) -> Result<()> {
-        self.tell_hot_store(retention)?;
-        (self.newest, self.versions, self.kept) = (None, 0, 0);
+    fn end_key(&mut self, versions: u64, retention: &mut Retention<'_>) -> Result<()> {
+        if let (Some(hot), Some(newest)) = (&mut self.hot, self.newest.take()) {
+            hot.meet(&newest, versions, &mut self.plan, retention)?;
+        }
         self.tell_group()
     }
+}
 
-    /// Tells the hot store of the newest version of the key.
-    fn tell_hot_store(&mut self, retention: &mut Retention<'_>) -> Result<()> {
-        let (Some(hot), Some(newest)) = (&mut self.hot, self.newest) else { return Ok(()) };
-        let is_of = |item: &&PendingRecord<'_>| item.entry.key == newest.key;
-        // The items of the key are the last ones, its newest version the first of them.
-        let count = self.items.iter().rev().take_while(is_of).count();
-        // A value that expires does not become hot.
-        let separated = newest.kind == EntryKind::Pointer && self.blobs.separates(&newest);
-        let place = separated.then(|| (self.items.len() - count, self.outcomes.len() - count));
-        let records = (&mut self.items, &mut self.outcomes[..]);
-        hot.meet(&newest, place, (self.versions, self.kept), records, retention)
-    }
-
+impl Separator<'_, '_> {
     /// Adds the group tombstones of a key, if its group has, or may have, a record of it.
     fn tell_group(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
         if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
-            for at in 0..self.unseparated.len() {
-                let entry = self.unseparated[at];
+            for entry in &self.unseparated {
                 let kind = match entry.kind {
                     EntryKind::Delete => RecordKind::Delete,
                     EntryKind::ExpiringInline => RecordKind::ExpiringInline,
@@ -245,9 +176,8 @@ impl<'e> Separator<'_, 'e> {
                     EntryKind::ExpiringPointer => RecordKind::ExpiringBlob,
                     _ => RecordKind::Inline,
                 };
-                let id = self.id();
-                let (source, seq) = (ValueSource::Stub(kind), entry.seq);
-                self.items.push(PendingRecord { entry, source, id, seq });
+                let stub = self.plan.record(*entry, ValueSource::Stub(kind), entry.seq);
+                self.plan.items.push(stub);
             }
         }
         self.unseparated.clear();
@@ -340,58 +270,42 @@ fn extents_of<'f>(
 
 /// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
 /// what it has for the hot store to new files of `hot_files`.
-pub(crate) fn write_groups(
+pub(super) fn write_groups(
     engine: &Engine,
-    (slot, folded): (&MemSlot, &FoldedOperands<'_>),
-    points: &ReadPoints,
-    (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
+    slot: &MemSlot,
+    kept: &KeptVersions<'_>,
+    files: &dyn SegmentFactory,
+    hot_files: &dyn SegmentFactory,
 ) -> Result<SeparatedValues> {
     let mut separated = SeparatedValues::before(slot);
     if engine.options.layout().groups.is_none() || planted(Bug::PointsIntoTheLog) {
         return Ok(separated);
     }
     let (state, table) = groups_now(engine);
-    let hot = engine
-        .hot
-        .as_ref()
-        .map(|store| HotFlush::new(engine, store, (&state, &table), &points.tombstones));
-    let mut sorter = Separator {
+    let tombstones = &kept.points.tombstones;
+    let hot = engine.hot.as_ref();
+    let mut separator = Separator {
+        plan: FlushPlan::default(),
         held: HeldKeys::new(engine, &state, &table),
         needs_tombstones: table.needs_tombstones(),
-        items: Vec::new(),
+        newest: None,
         unseparated: Vec::new(),
         separated: false,
-        outcomes: Vec::new(),
-        next_id: 0,
-        newest: None,
-        versions: 0,
-        kept: 0,
-        hot,
-        blobs: separated.blobs.clone(),
+        hot: hot.map(|store| HotFlush::new(engine, store, &state, &table, tombstones)),
+        blobs: &separated.blobs,
     };
-    let mut retention = points.retention();
-    let mut last_key: Option<&[u8]> = None;
-    slot.table.for_each_sorted(|entry| {
-        let entry = retention.unexpired(entry);
-        if last_key != Some(entry.key) {
-            sorter.end_key(&mut retention)?;
-            retention.begin_key(entry.key);
-            last_key = Some(entry.key);
-        }
-        sorter.versions += 1;
-        folded.kept(entry, &mut retention).map_or(Ok(()), |entry| sorter.add(entry))
-    })?;
-    sorter.end_key(&mut retention)?;
+    kept.visit(&mut separator)?;
     let arena = Arena::new();
-    let Separator { held, mut items, mut outcomes, mut next_id, mut hot, .. } = sorter;
+    let Separator { mut plan, held, mut hot, .. } = separator;
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
-        hot.admit(&mut items, &mut outcomes);
-        let read = hot.promote(slot, &arena, &mut next_id)?;
-        let evacuated = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
+        hot.admit(&mut plan);
+        let read = hot.promote(slot, &arena, &mut plan)?;
+        let evacuated = hot.evacuate(slot, &arena, &mut plan)?;
         log = log.with(&read, &[]).with(&evacuated, &[]);
     }
-    separated.places = vec![None; next_id as usize];
+    separated.places = vec![None; plan.records as usize];
+    let FlushPlan { destinations, items, .. } = plan;
     let table = begun_by_flush(engine, &table, &items, &mut separated.begins)?;
     separated.written = write_items(engine, &log, &table, items, files, &mut separated.places)?;
     // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
@@ -399,9 +313,9 @@ pub(crate) fn write_groups(
     engine.group_filters.lock().flushed(&written.extents, &written.keys, &false_stubs);
     if let Some(hot) = hot {
         let (flushed, entries) = hot.write(&log, hot_files, &separated.places)?;
-        (separated.hot, separated.entries) = (Some(flushed), entries.into_iter().peekable());
+        (separated.hot, separated.entries) = (Some(flushed), entries);
     }
-    separated.outcomes = outcomes.into_iter().peekable();
+    separated.destinations = destinations;
     Ok(separated)
 }
 
@@ -488,4 +402,8 @@ fn write_items(
 pub(crate) fn groups_now(engine: &Engine) -> (Arc<ReadState>, Arc<GroupTable>) {
     let manifest = engine.manifest.lock();
     (engine.state.load_full(), manifest.live().groups.clone())
+}
+
+fn lost() -> Error {
+    Error::corruption("a flush has lost the place of a record that it wrote")
 }

@@ -21,6 +21,7 @@ use cleavedb_values::groups::{Extent, key_block};
 use cleavedb_values::{GroupId, GroupTable};
 
 use super::super::pending::{PendingRecord, ValueSource};
+use super::super::plan::FlushPlan;
 use super::{HotFlush, HotRecord};
 use crate::background::victims;
 use crate::store::state::MemSlot;
@@ -62,14 +63,13 @@ pub(crate) fn unclean(
 }
 
 impl<'e> HotFlush<'_, 'e> {
-    /// Chooses the segments that leave, and gives their records to the hot store again or, as
-    /// `cold` ones, to their groups. Returns the files to read them from.
+    /// Chooses the segments that leave, and gives their records to the hot store again or to their
+    /// groups. Returns the files to read them from.
     pub(crate) fn evacuate(
         &mut self,
         slot: &MemSlot,
         arena: &'e Arena,
-        cold: &mut Vec<PendingRecord<'e>>,
-        next_id: &mut u32,
+        plan: &mut FlushPlan<'e>,
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
         let segments = self.table.extents_of(GroupId::HOT);
@@ -96,9 +96,9 @@ impl<'e> HotFlush<'_, 'e> {
         let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
-        let demoted_from = cold.len();
+        let demoted_from = plan.items.len();
         for place in &victims {
-            let segment = self.leave(*place, slot, arena, (cold, next_id), &mut old_stubs)?;
+            let segment = self.leave(*place, slot, arena, plan, &mut old_stubs)?;
             files.push(segment);
             let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
             if extent.is_some_and(|extent| self.left(extent) == 0) {
@@ -106,10 +106,10 @@ impl<'e> HotFlush<'_, 'e> {
             }
         }
         // A flush hands its records to groups in the order of the index.
-        if cold.len() > demoted_from {
-            cold.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
+        if plan.items.len() > demoted_from {
+            plan.items.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
         }
-        self.keep_stubs(old_stubs, next_id);
+        self.keep_stubs(old_stubs, plan);
         Ok(files)
     }
 
@@ -119,7 +119,7 @@ impl<'e> HotFlush<'_, 'e> {
         place: Location,
         slot: &MemSlot,
         arena: &'e Arena,
-        (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
+        plan: &mut FlushPlan<'e>,
         old_stubs: &mut Vec<Stub<'e>>,
     ) -> Result<Arc<Segment>> {
         let handle = self.state.segments.extent(place)?.clone();
@@ -148,23 +148,19 @@ impl<'e> HotFlush<'_, 'e> {
             if newer || self.store.find(key) != Some(pointer) {
                 return Ok(());
             }
-            let id = *next_id;
-            *next_id += 1;
             let kept = arena.copy(&[encoded_key]);
             let entry =
                 Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
-            let source = ValueSource::Log(pointer, None);
-            let item = PendingRecord { entry, source, id, seq };
+            let item = plan.record(entry, ValueSource::Log(pointer, None), seq);
             self.dies(pointer);
             // What a range tombstone covers is left to the next compaction, by an entry.
             if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
-                self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
-                self.items.push(item);
+                self.add(item, HotRecord { key, heat: 0, reason: HotReason::Kept });
             } else {
-                self.entry(kept, seq, Content::Pointer(pointer, Expiry::NEVER), Some(id));
+                self.entry(kept, seq, Content::Pointer(pointer, Expiry::NEVER), Some(item.id));
                 self.change.demoted.push(key);
                 self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
-                cold.push(item);
+                plan.items.push(item);
             }
             Ok(())
         })?;
@@ -172,7 +168,7 @@ impl<'e> HotFlush<'_, 'e> {
     }
 
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
-    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
+    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, plan: &mut FlushPlan<'e>) {
         let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
         let mut stubs = std::mem::take(&mut self.stubs);
         stubs.extend(old_stubs);
@@ -183,9 +179,7 @@ impl<'e> HotFlush<'_, 'e> {
                 continue;
             }
             let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
-            let source = ValueSource::Stub(kind);
-            self.items.push(PendingRecord { entry, source, id: *next_id, seq });
-            *next_id += 1;
+            self.items.push(plan.record(entry, ValueSource::Stub(kind), seq));
         }
     }
 }

@@ -79,6 +79,22 @@ impl EntryKind {
             kind => kind,
         }
     }
+
+    /// The kind of the same entry with an expiry in front of its value, if it `expires`.
+    #[inline]
+    pub fn expiring(self, expires: bool) -> Self {
+        match self {
+            Self::Inline if expires => Self::ExpiringInline,
+            Self::Pointer if expires => Self::ExpiringPointer,
+            kind => kind,
+        }
+    }
+
+    /// Whether no reader of the entry needs older versions of its key.
+    #[inline]
+    pub fn hides_older(self) -> bool {
+        self != Self::Operand
+    }
 }
 
 /// A tree key on the stack: keyspace prefix and user key without a heap allocation for ordinary

@@ -54,13 +54,26 @@ impl ValuePointer {
     #[inline(never)]
     fn encode_expiring(&self, expiry: Expiry, out: &mut EntryRoom) -> (EntryKind, usize) {
         out[..Expiry::LEN].copy_from_slice(&expiry.encode());
-        (EntryKind::ExpiringPointer, self.encode_at(Expiry::LEN, out))
+        (EntryKind::Pointer.expiring(true), self.encode_at(Expiry::LEN, out))
     }
 
     #[inline]
     fn encode_at(&self, from: usize, out: &mut EntryRoom) -> usize {
         let fields = [self.file.0, self.offset, u64::from(self.len)];
         fields.into_iter().fold(from, |at, field| at + write_varint(&mut out[at..], field))
+    }
+
+    /// As [`ValuePointer::encode_entry`], for a value that has moved here from where an entry of
+    /// this kind and value says.
+    #[inline]
+    pub fn encode_moved(
+        &self,
+        kind: EntryKind,
+        value: &[u8],
+        out: &mut EntryRoom,
+    ) -> Result<(EntryKind, usize)> {
+        let (expiry, _) = Expiry::split(kind.expires(), value)?;
+        Ok(self.encode_entry(expiry, out))
     }
 
     /// The pointer of an index entry of this kind, and the expiry of the value.

@@ -13,7 +13,7 @@
 use crate::checksum::{Hash64, check32, fold, hash64};
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
-use crate::key::{KeyspaceId, SeqNo};
+use crate::key::{EntryKind, KeyspaceId, SeqNo};
 use crate::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use crate::planted::{Bug, planted};
 use crate::pointer::FileNumber;
@@ -109,6 +109,42 @@ impl RecordKind {
     #[inline]
     pub fn expires(self) -> bool {
         matches!(self, Self::ExpiringInline | Self::ExpiringSeparated | Self::ExpiringBlob)
+    }
+
+    /// The kind of the same record with an expiry in front of its value, if it `expires`.
+    #[inline]
+    pub fn expiring(self, expires: bool) -> Self {
+        match self {
+            Self::Inline if expires => Self::ExpiringInline,
+            Self::Separated if expires => Self::ExpiringSeparated,
+            Self::Blob if expires => Self::ExpiringBlob,
+            kind => kind,
+        }
+    }
+
+    /// The kind of a record that has the value of an entry of this kind for its own; `None` for
+    /// the marker of a hot key.
+    pub fn of_entry(kind: EntryKind) -> Option<Self> {
+        Some(match kind.without_expiry() {
+            EntryKind::Delete => Self::Delete,
+            EntryKind::Inline => Self::Inline.expiring(kind.expires()),
+            EntryKind::Operand => Self::Operand,
+            EntryKind::Pointer => Self::Blob.expiring(kind.expires()),
+            _ => return None,
+        })
+    }
+
+    /// The kind of the index entry of an operation.
+    #[inline]
+    pub fn as_entry(self) -> EntryKind {
+        match self {
+            Self::Operand => EntryKind::Operand,
+            kind if kind.is_separated() || kind.is_blob() => {
+                EntryKind::Pointer.expiring(kind.expires())
+            }
+            kind if kind.is_inline() => EntryKind::Inline.expiring(kind.expires()),
+            _ => EntryKind::Delete,
+        }
     }
 
     /// Bytes at the front of the value that stay with the key where a separated value is left out:

@@ -79,7 +79,7 @@ impl<'a> Retention<'a> {
         if self.kept == Some(stripe) || !self.covering.is_empty() && self.is_covered(seq, stripe) {
             return false;
         }
-        if kind != EntryKind::Operand || planted(Bug::OperandHidesOlder) {
+        if kind.hides_older() || planted(Bug::OperandHidesOlder) {
             self.kept = Some(stripe);
         }
         true

@@ -373,7 +373,7 @@ impl TableMeta {
                     expiries.add(expiry);
                 }
             }
-            EntryKind::ExpiringInline if !entry.repeat => {
+            kind if kind.expires() && !entry.repeat => {
                 expiries.add(Expiry::split(true, entry.value)?.0);
             }
             _ => {}

@@ -58,14 +58,14 @@ impl Item {
     /// An inline value that expires.
     pub fn expiring(key: &str, seq: SeqNo, value: &str, expiry: u64) -> Self {
         let stored = [&Expiry::at(expiry).encode()[..], value.as_bytes()].concat();
-        Self { kind: EntryKind::ExpiringInline, value: stored, ..Self::inline(key, seq, "") }
+        Self { kind: EntryKind::Inline.expiring(true), value: stored, ..Self::inline(key, seq, "") }
     }
 
     /// A pointer to a value that expires.
     pub fn expiring_pointer(key: &str, seq: SeqNo, offset: u64, expiry: u64) -> Self {
         let Self { value, .. } = Self::pointer(key, seq, offset);
         let value = [&Expiry::at(expiry).encode()[..], &value].concat();
-        Self { kind: EntryKind::ExpiringPointer, value, ..Self::inline(key, seq, "") }
+        Self { kind: EntryKind::Pointer.expiring(true), value, ..Self::inline(key, seq, "") }
     }
 
     pub fn delete(key: &str, seq: SeqNo) -> Self {

@@ -67,7 +67,7 @@ impl<'e> Search<'e> {
         // What operands change is needed, too.
         let memtables = self.state.memtables.iter();
         let mut hits = memtables.flat_map(|slot| slot.table.versions(key, hash, SEQ_MAX));
-        if let Some(hit) = hits.find(|hit| hit.kind != EntryKind::Operand) {
+        if let Some(hit) = hits.find(|hit| hit.kind.hides_older()) {
             return Ok(is_it(hit.kind, hit.seq));
         }
         if let Some(store) = &self.engine.hot
@@ -76,7 +76,7 @@ impl<'e> Search<'e> {
             return Ok(hot == pointer);
         }
         let known = self.state.version.versions_of(u64::MAX, key, hash, SEQ_MAX)?;
-        let newest = known.into_iter().find(|it| it.kind != EntryKind::Operand);
+        let newest = known.into_iter().find(|it| it.kind.hides_older());
         Ok(newest.is_some_and(|newest| is_it(newest.kind, newest.seq)))
     }
 

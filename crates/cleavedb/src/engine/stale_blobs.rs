@@ -13,7 +13,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{EntryKind, FileNumber, SeqNo, ValuePointer};
+use cleavedb_base::{FileNumber, SeqNo, ValuePointer};
 use cleavedb_index::compaction::range::{RangeGoal, RangeStep, pick_range};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
@@ -53,7 +53,7 @@ impl BlobKeys {
     /// The files of those that a flush of `entry` hides. An operand hides none.
     #[inline]
     pub(crate) fn hidden_by_entry(&self, entry: &Entry<'_>) -> Vec<FileNumber> {
-        if self.0.is_empty() || entry.kind == EntryKind::Operand {
+        if self.0.is_empty() || !entry.kind.hides_older() {
             return Vec::new();
         }
         let is_pointer = entry.kind.is_pointer();

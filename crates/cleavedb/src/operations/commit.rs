@@ -420,25 +420,24 @@ pub(crate) fn insert_record(
 ) {
     let table = &memtable.table;
     match header.kind {
-        RecordKind::Separated | RecordKind::ExpiringSeparated => {
+        kind if kind.is_separated() => {
             let len = header.record_len() as u32;
             let pointer = ValuePointer { file: place.file, offset: place.offset, len };
             let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
             // A record that expires was checked to have its expiry.
-            let expiry = Expiry::split(header.kind.expires(), value);
+            let expiry = Expiry::split(kind.expires(), value);
             let expiry = expiry.map_or(Expiry::NEVER, |(expiry, _)| expiry);
             memtable.expires(encoded_key, expiry);
             let (kind, encoded_len) = pointer.encode_entry(expiry, &mut encoded);
             table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
-        RecordKind::ExpiringInline => {
-            let expiry = Expiry::split(true, value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
+        kind if kind.is_blob() => insert_blob(memtable, encoded_key, hash, seq, header, value),
+        kind if kind.is_inline() => {
+            let expiry =
+                Expiry::split(kind.expires(), value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
             memtable.expires(encoded_key, expiry);
-            table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
-        }
-        RecordKind::Blob | RecordKind::ExpiringBlob => {
-            insert_blob(memtable, encoded_key, hash, seq, header, value)
+            table.insert(encoded_key, hash, seq, kind.as_entry(), value);
         }
         RecordKind::Operand => {
             memtable.has_operands.store(true, Ordering::Relaxed);
@@ -461,7 +460,7 @@ fn insert_blob(
     header: &Header,
     value: &[u8],
 ) {
-    let kind = if header.kind.expires() { EntryKind::ExpiringPointer } else { EntryKind::Pointer };
+    let kind = header.kind.as_entry();
     // A reader of the entry reports a pointer that is none.
     if let Ok((pointer, expiry)) = ValuePointer::of_entry(kind, value) {
         memtable.expires(encoded_key, expiry);

@@ -54,12 +54,11 @@ impl<'a> EncodedOp<'a> {
     /// A put of a value behind its encoded expiry, if it has one: compressed, if it leaves the
     /// index and the keyspace wants it.
     fn compressing(op: Op<'a>, keyspace: &CatalogEntry, value: &'a [u8], expiry: &[u8]) -> Self {
-        let kind = match (expiry.is_empty(), value.len() >= keyspace.separated_from) {
-            (true, true) => RecordKind::Separated,
-            (true, false) => RecordKind::Inline,
-            (false, true) => RecordKind::ExpiringSeparated,
-            (false, false) => RecordKind::ExpiringInline,
+        let kind = match value.len() >= keyspace.separated_from {
+            true => RecordKind::Separated,
+            false => RecordKind::Inline,
         };
+        let kind = kind.expiring(!expiry.is_empty());
         let compressed =
             if kind.is_separated() { keyspace.compressor.compress(value, expiry) } else { None };
         if let Some(stored) = compressed {
@@ -86,7 +85,7 @@ impl<'a> EncodedOp<'a> {
         expires: bool,
         keyspace: KeyspaceId,
     ) -> Self {
-        let kind = if expires { RecordKind::ExpiringBlob } else { RecordKind::Blob };
+        let kind = RecordKind::Blob.expiring(expires);
         Self::of_kind(kind, keyspace, key, Cow::Borrowed(stored))
     }
 

@@ -29,7 +29,7 @@ impl PendingPut {
     }
 
     fn kind(&self) -> EntryKind {
-        if self.expiry.is_never() { EntryKind::Inline } else { EntryKind::ExpiringInline }
+        EntryKind::Inline.expiring(!self.expiry.is_never())
     }
 
     /// The value, to keep.

@@ -9,7 +9,7 @@ mod seeks;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
@@ -82,11 +82,15 @@ impl<'s> Hit<'s> {
         }
     }
 
+    /// The value behind this number of bytes.
     #[inline(always)]
-    fn keep(self) -> Bytes {
+    fn keep(self, front: usize) -> Bytes {
         match self.value {
-            HitValue::Borrowed(value) => Bytes::copy_from_slice(value),
-            HitValue::Kept(value) => value,
+            HitValue::Borrowed(value) => Bytes::copy_from_slice(&value[front..]),
+            HitValue::Kept(mut value) => {
+                value.advance(front);
+                value
+            }
         }
     }
 
@@ -116,24 +120,18 @@ impl Found {
     /// the hot store has the newest one.
     #[inline(always)]
     pub(crate) fn of(hit: Hit<'_>, now: impl Fn() -> u64) -> Result<Option<Self>> {
-        let seq = hit.seq;
+        let (expiry, rest) = Expiry::split(hit.kind.expires(), hit.bytes())?;
+        if !expiry.is_never() && expiry.is_over(now()) && !planted(Bug::ExpiredIsRead) {
+            return Ok(Some(Self::Absent));
+        }
         Ok(Some(match hit.kind {
             EntryKind::Delete => Self::Absent,
-            EntryKind::Inline => Self::Value(hit.keep(), Expiry::NEVER),
-            EntryKind::Pointer => {
-                Self::Record(ValuePointer::decode(hit.bytes())?, seq, Expiry::NEVER)
-            }
             EntryKind::Hot => return Ok(None),
             EntryKind::Operand => Self::Operand,
-            EntryKind::ExpiringInline | EntryKind::ExpiringPointer => {
-                let (expiry, rest) = Expiry::split(true, hit.bytes())?;
-                match hit.kind {
-                    _ if expiry.is_over(now()) && !planted(Bug::ExpiredIsRead) => Self::Absent,
-                    EntryKind::ExpiringPointer => {
-                        Self::Record(ValuePointer::decode(rest)?, seq, expiry)
-                    }
-                    _ => Self::Value(hit.keep().slice(Expiry::LEN..), expiry),
-                }
+            kind if kind.is_pointer() => Self::Record(ValuePointer::decode(rest)?, hit.seq, expiry),
+            _ => {
+                let front = hit.bytes().len() - rest.len();
+                Self::Value(hit.keep(front), expiry)
             }
         }))
     }

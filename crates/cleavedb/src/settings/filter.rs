@@ -136,7 +136,10 @@ impl JobFilter {
             FilterDecision::Replace(value) if value.len() <= REPLACEMENT_MAX => {
                 Some(match expiry.is_never() {
                     true => (EntryKind::Inline, value),
-                    false => (EntryKind::ExpiringInline, [&expiry.encode()[..], &value].concat()),
+                    false => {
+                        let stored = [&expiry.encode()[..], &value].concat();
+                        (EntryKind::Inline.expiring(true), stored)
+                    }
                 })
             }
             FilterDecision::Keep | FilterDecision::Replace(_) => None,

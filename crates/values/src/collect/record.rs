@@ -27,14 +27,12 @@ impl Content {
     pub fn of(kind: EntryKind, value: &[u8]) -> Result<Self> {
         Ok(match kind {
             EntryKind::Delete => Self::Delete,
-            EntryKind::Inline | EntryKind::ExpiringInline | EntryKind::Operand => {
-                Self::Inline(kind, value.into())
-            }
-            EntryKind::Pointer | EntryKind::ExpiringPointer => {
+            EntryKind::Hot => Self::Hot,
+            kind if kind.is_pointer() => {
                 let (pointer, expiry) = ValuePointer::of_entry(kind, value)?;
                 Self::Pointer(pointer, expiry)
             }
-            EntryKind::Hot => Self::Hot,
+            kind => Self::Inline(kind, value.into()),
         })
     }
 
@@ -99,16 +97,12 @@ impl<'a> ScannedRecord<'a> {
     ) -> Result<Self> {
         let kind = record.header.kind;
         let value = match kind {
-            RecordKind::Inline
-            | RecordKind::ExpiringInline
-            | RecordKind::Blob
-            | RecordKind::ExpiringBlob
-            | RecordKind::Operand => record.value,
-            RecordKind::ExpiringSeparated => record
+            RecordKind::Delete | RecordKind::Tag => &[],
+            kind if kind.is_separated() => record
                 .value
                 .get(..kind.front_len())
                 .ok_or_else(|| Error::corruption("a value that expires has no expiry"))?,
-            RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => &[],
+            kind if kind.is_operation() => record.value,
             _ => return Err(Error::corruption("a record of the store's own lies among values")),
         };
         let key = EncodedKey::new(record.header.keyspace, record.key);
@@ -148,19 +142,8 @@ impl<'a> ScannedRecord<'a> {
     /// hold the pointer of its version.
     pub fn as_visible(&self) -> Option<Visible> {
         let content = match self.kind {
-            RecordKind::Separated | RecordKind::ExpiringSeparated => {
-                Content::Pointer(self.pointer, self.expiry())
-            }
-            RecordKind::Inline => Content::Inline(EntryKind::Inline, self.kept().into()),
-            RecordKind::ExpiringInline => {
-                Content::Inline(EntryKind::ExpiringInline, self.kept().into())
-            }
-            RecordKind::Blob | RecordKind::ExpiringBlob => {
-                let (expiry, pointer) = Expiry::split(self.kind.expires(), self.kept()).ok()?;
-                Content::Pointer(ValuePointer::decode(pointer).ok()?, expiry)
-            }
-            RecordKind::Operand => Content::Inline(EntryKind::Operand, self.kept().into()),
-            RecordKind::Delete => Content::Delete,
+            kind if kind.is_separated() => Content::Pointer(self.pointer, self.expiry()),
+            kind if kind.is_operation() => Content::of(kind.as_entry(), self.kept()).ok()?,
             _ => return None,
         };
         Some(Visible { seq: self.seq, content, in_table: true, filtered: false })

@@ -217,10 +217,7 @@ impl LogTail {
             if op.header.compressed {
                 op.value = self.decompressed(&op, live)?;
             }
-            op.header.kind = match op.header.kind {
-                RecordKind::ExpiringSeparated => RecordKind::ExpiringInline,
-                _ => RecordKind::Inline,
-            };
+            op.header.kind = RecordKind::Inline.expiring(op.header.kind.expires());
         }
         insert_logged(&self.slot, &op, file);
         self.last_seq = self.last_seq.max(op.header.seq);

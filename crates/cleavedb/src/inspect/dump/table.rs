@@ -72,20 +72,7 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
     facts.push(("seq", entry.seq.into()));
     let what = match entry.kind {
         EntryKind::Delete => "delete",
-        EntryKind::Inline | EntryKind::ExpiringInline => {
-            match Expiry::split(entry.kind.expires(), entry.value) {
-                Ok((expiry, value)) => {
-                    facts.extend(expires(expiry));
-                    facts.push(("value_len", (value.len() as u64).into()));
-                    if out.values {
-                        facts.push(("value", DumpFact::Value(value)));
-                    }
-                }
-                Err(error) => out.damage(located(error, block))?,
-            }
-            "put"
-        }
-        EntryKind::Pointer | EntryKind::ExpiringPointer => {
+        kind if kind.is_pointer() => {
             match ValuePointer::of_entry(entry.kind, entry.value) {
                 Ok((pointer, expiry)) => {
                     facts.extend(expires(expiry));
@@ -109,6 +96,19 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
             "merge"
         }
         EntryKind::Hot => "hot",
+        _ => {
+            match Expiry::split(entry.kind.expires(), entry.value) {
+                Ok((expiry, value)) => {
+                    facts.extend(expires(expiry));
+                    facts.push(("value_len", (value.len() as u64).into()));
+                    if out.values {
+                        facts.push(("value", DumpFact::Value(value)));
+                    }
+                }
+                Err(error) => out.damage(located(error, block))?,
+            }
+            "put"
+        }
     };
     if entry.repeat {
         facts.push(("repeat", "of an entry in an older table".into()));

@@ -126,13 +126,11 @@ impl Known {
             || self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
-            (
-                Some(Indexed {
-                    kind: EntryKind::Inline | EntryKind::ExpiringInline, table, ..
-                }),
-                _,
-            )
-            | (Some(Indexed { is_blob: true, table, .. }), _) => Verdict::Entry(table),
+            (Some(Indexed { kind, is_blob, table, .. }), _)
+                if is_blob || kind.without_expiry() == EntryKind::Inline =>
+            {
+                Verdict::Entry(table)
+            }
             (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => {
                 self.newest_from(seq, !values_are_whole)
             }

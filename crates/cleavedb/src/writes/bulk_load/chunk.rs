@@ -48,8 +48,7 @@ impl SortedChunk {
             begin = *end;
             let kind = match header.kind {
                 RecordKind::Delete => EntryKind::Delete,
-                kind if kind.expires() => EntryKind::ExpiringInline,
-                _ => EntryKind::Inline,
+                kind => EntryKind::Inline.expiring(kind.expires()),
             };
             (Entry { key, seq: header.seq, kind, repeat: false, value }, *header)
         })

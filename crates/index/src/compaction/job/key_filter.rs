@@ -136,11 +136,11 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
                 return Ok(());
             }
         }
-        if entry.kind == EntryKind::Operand {
+        if !entry.kind.hides_older() {
             self.add_operand(entry, output);
             return Ok(());
         }
-        if let EntryKind::Inline | EntryKind::ExpiringInline = entry.kind
+        if entry.kind.without_expiry() == EntryKind::Inline
             && !expired
             && !entry.repeat
             && let Some((kind, value)) = self.filter(&entry)?

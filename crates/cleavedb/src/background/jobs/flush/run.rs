@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, ValuePointer};
+use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::{Entry, Version};
 use cleavedb_values::unexposed::{self, Overwritten};
 
@@ -68,7 +68,7 @@ struct RunPass<'a, 'e> {
     version: Arc<Version>,
     /// Whether the tables own records. If not, this flush can make none of them dead.
     owns: bool,
-    /// One key of so many is looked for in the tables.
+    /// The tables are asked for one key of this number.
     interval: u64,
     /// Keys that have begun, and versions that were kept.
     keys: u64,
@@ -98,9 +98,8 @@ impl<'e> FlushPass<'e> for RunPass<'_, '_> {
         match destination {
             Destination::Hot => return Ok(()),
             Destination::Group(record) => {
-                let (expiry, _) = Expiry::split(entry.kind.expires(), entry.value)?;
                 let place = self.separated.place(record)?;
-                let (kind, len) = place.encode_entry(expiry, &mut room);
+                let (kind, len) = place.encode_moved(entry.kind, entry.value, &mut room)?;
                 return self.writer.add(Entry { kind, value: &room[..len], ..entry });
             }
             Destination::Index | Destination::Blob if entry.kind.is_pointer() => {
@@ -122,8 +121,8 @@ impl RunPass<'_, '_> {
     /// filter that cannot be read makes the estimate worse; the flush goes on.
     #[cold]
     fn sample(&mut self, entry: &Entry<'_>, destination: Destination) -> Result<()> {
-        // An operand leaves older versions alive. The tables own no older record of a hot key.
-        let replaces = entry.kind != EntryKind::Operand && destination != Destination::Hot;
+        // The tables own no older record of a hot key.
+        let replaces = entry.kind.hides_older() && destination != Destination::Hot;
         let may_contain = || self.version.may_contain(entry.key, hash64(entry.key, 0));
         if replaces && may_contain().unwrap_or(false) {
             self.added.overwritten.add(value_len(entry, destination)?, self.interval);

@@ -283,7 +283,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         old: ValuePointer,
         retention: &mut Retention<'_>,
     ) -> Result<bool> {
-        let needed = retention.has_snapshots() || newest.kind == EntryKind::Operand;
+        let needed = retention.has_snapshots() || !newest.kind.hides_older();
         let asks = needed && !planted(Bug::HotNotPinned);
         let seq = match asks.then(|| self.seq_of(old)).transpose() {
             // What is damaged no snapshot can read; the flush goes on.

@@ -144,7 +144,7 @@ impl<'e> FlushPass<'e> for Separator<'_, 'e> {
             self.plan.items.push(item);
             self.separated = true;
         } else if self.needs_tombstones
-            && !(entry.kind == EntryKind::Operand && planted(Bug::OperandStubForgotten))
+            && !(!entry.kind.hides_older() && planted(Bug::OperandStubForgotten))
             && !(entry.kind.is_pointer() && planted(Bug::BlobWithoutTombstone))
         {
             self.unseparated.push(entry);
@@ -168,14 +168,7 @@ impl Separator<'_, '_> {
         let Some(first) = self.unseparated.first() else { return Ok(()) };
         if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
             for entry in &self.unseparated {
-                let kind = match entry.kind {
-                    EntryKind::Delete => RecordKind::Delete,
-                    EntryKind::ExpiringInline => RecordKind::ExpiringInline,
-                    EntryKind::Operand => RecordKind::Operand,
-                    EntryKind::Pointer => RecordKind::Blob,
-                    EntryKind::ExpiringPointer => RecordKind::ExpiringBlob,
-                    _ => RecordKind::Inline,
-                };
+                let Some(kind) = RecordKind::of_entry(entry.kind) else { continue };
                 let stub = self.plan.record(*entry, ValueSource::Stub(kind), entry.seq);
                 self.plan.items.push(stub);
             }

@@ -40,12 +40,10 @@ impl LoadOutput {
             entries.seek_first()?;
             while entries.valid() {
                 let Entry { key, kind, value, .. } = entries.entry();
-                if !kind.is_pointer() && held.may_contain(key)? {
-                    let kind = match kind {
-                        kind if kind.expires() => RecordKind::ExpiringInline,
-                        EntryKind::Delete => RecordKind::Delete,
-                        _ => RecordKind::Inline,
-                    };
+                if !kind.is_pointer()
+                    && held.may_contain(key)?
+                    && let Some(kind) = RecordKind::of_entry(kind)
+                {
                     bytes += key.len() + value.len();
                     stubs.push((key.to_vec(), kind, value.to_vec()));
                 }

@@ -254,7 +254,18 @@ impl<'a> Replay<'a> {
     fn replay_file(&mut self, log: &ReplayedFile, facts: &ValueFileMeta) -> Result<End> {
         let head = self.live.head.filter(|head| head.file == log.number);
         if let Some(head) = head {
-            return self.replay_from(log, head.base, head.position - head.base);
+            let start = head.position - head.base;
+            // A file with content has its header, and a sync covers both: a loss of power took the
+            // header, and what the window may have behind it is not known to be durable.
+            let is_begun = log.sealed.is_none() && log.len > 0;
+            let header = || self.reader(log, true, head.base, 0)?.header();
+            if is_begun
+                && start <= FileHeader::RECORD_LEN as u64
+                && header().map_err(|e| self.fail(e, log))?.is_none()
+            {
+                return Ok(End::Torn);
+            }
+            return self.replay_from(log, head.base, start);
         }
         let Some(header) = self.find_header(log)? else {
             if log.sealed.is_some() {

@@ -10,9 +10,6 @@ const BESIDE: [&str; 3] = ["storage-sim/", "test", "tidy/"];
 
 /// Files with such parameters. May only shrink.
 pub const TUPLES: [&str; 7] = [
-    "crates/cleavedb/src/background/jobs/flush.rs",
-    "crates/cleavedb/src/background/jobs/separate/hot.rs",
-    "crates/cleavedb/src/background/jobs/separate/hot/evacuate.rs",
     "crates/cleavedb/src/background/jobs/separate/mod.rs",
     "crates/cleavedb/src/reads/read.rs",
     "crates/cleavedb/src/reads/search.rs",

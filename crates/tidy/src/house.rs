@@ -25,7 +25,7 @@ pub fn measures(repo: &Repo) -> Vec<(String, usize)> {
         ("folders of the engine's last crate".to_owned(), folders(repo)),
         ("functions that reach every field of the engine".to_owned(), reaching(repo)),
         ("options".to_owned(), fields(repo, "settings/options.rs", "Options")),
-        ("functions with a tuple as a parameter".to_owned(), naming::tuples(repo, &[]).len()),
+        ("functions with a tuple as a parameter".to_owned(), naming::tuples(repo).len()),
         ("names of types that stand for two or more".to_owned(), naming::doubled(repo, &[]).len()),
     ];
     for (feature, files) in features::named(repo) {

@@ -8,24 +8,14 @@ use crate::source::{Source, is_word, line_of, words};
 /// Parts of the paths of what is not the product.
 const BESIDE: [&str; 3] = ["storage-sim/", "test", "tidy/"];
 
-/// Files with such parameters. May only shrink.
-pub const TUPLES: [&str; 7] = [
-    "crates/cleavedb/src/background/jobs/separate/mod.rs",
-    "crates/cleavedb/src/reads/read.rs",
-    "crates/cleavedb/src/reads/search.rs",
-    "crates/cleavedb/src/reads/value_reader.rs",
-];
-
 /// Names that may stand for several types. May only shrink.
-pub const DOUBLED: [&str; 13] = [
+pub const DOUBLED: [&str; 11] = [
     "Append",
-    "Candidate",
     "Change",
     "Cursor",
     "Direction",
     "Entry",
     "Filter",
-    "HotRecord",
     "Inner",
     "Inode",
     "Progress",
@@ -36,25 +26,18 @@ pub const DOUBLED: [&str; 13] = [
 /// Words in front of the name of a type.
 const TYPES: [&str; 4] = ["struct", "enum", "trait", "union"];
 
-/// Functions with a tuple as a parameter, so that a call says nothing of what it passes, except in
-/// `accepted` files, and accepted files without any.
-pub fn tuples(repo: &Repo, accepted: &[&str]) -> Vec<Finding> {
-    let (mut found, mut stale) = (Vec::new(), BTreeSet::from_iter(accepted));
+/// Functions with a tuple as a parameter, so that a call says nothing of what it passes.
+pub fn tuples(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
     for source in product(repo) {
         let code = source.product_code();
         for at in words(code, "fn").filter(|at| !code[at + 2..].starts_with('(')) {
             if parameters(&code[at..]).any(is_tuple) {
-                stale.remove(&&*source.path);
-                if accepted.contains(&&*source.path) {
-                    continue;
-                }
                 let what = "a tuple as a parameter: give its parts, or a type, a name";
                 found.push(Finding::new(&source.path, line_of(code, at), what));
             }
         }
     }
-    let none = "is accepted, but has no tuple as a parameter";
-    found.extend(stale.into_iter().map(|path| Finding::new(path, 0, none)));
     found
 }
 
@@ -148,15 +131,11 @@ mod tests {
                     fn c((x, y): (u8, u8)) { let f = |(a, b)| a; }\n\
                     type D = fn((u8, u8)) -> u8;\nfn e(x: u8) -> (u8, u8) { g(x, (x, x)) }\n\
                     fn f(\n    mut x: (u8, u8)) {}\n";
-        let lines = |path, accepted: &[&str]| -> Vec<usize> {
-            let found = tuples(&Repo::of(&[(path, text)]), accepted);
-            found.into_iter().map(|it| it.line).collect()
+        let lines = |path| -> Vec<usize> {
+            tuples(&Repo::of(&[(path, text)])).into_iter().map(|it| it.line).collect()
         };
-        let path = "crates/a/src/x.rs";
-        assert_eq!(lines(path, &[]), [2, 6, 9]);
-        assert!(lines("crates/a/src/tests.rs", &[]).is_empty());
-        assert!(lines("bench/a/src/x.rs", &[]).is_empty() && lines(path, &[path]).is_empty());
-        assert_eq!(lines("crates/a/src/tests.rs", &[path]), [0], "is not there any more");
+        assert_eq!(lines("crates/a/src/x.rs"), [2, 6, 9]);
+        assert!(lines("crates/a/src/tests.rs").is_empty() && lines("bench/a/src/x.rs").is_empty());
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn imports_name_what_they_import() {
 #[test]
 fn arguments_have_names() {
     expect_none(
-        naming::tuples(&REPO, &naming::TUPLES),
+        naming::tuples(&REPO),
         "Pass the parts one by one, or have a type for them: a reader of a call sees no names.",
     );
 }

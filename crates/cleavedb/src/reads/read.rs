@@ -3,14 +3,13 @@
 pub(crate) mod merged;
 
 use bytes::Bytes;
-use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EncodedKey, ErrorKind, Expiry, KeyspaceId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EncodedKey, ErrorKind, Expiry, KeyspaceId, Result};
 
 use crate::background::memtables;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
-use crate::reads::search::{Found, Look, ReadFor, SearchKey, Step, looking};
+use crate::reads::search::{Found, Look, ReadFor, RecordRef, SearchKey, Step, UserKey, looking};
 use crate::reads::value_reader::FoundValue;
 use crate::store::dead::MANY;
 use crate::store::snapshot::ReadPoint;
@@ -22,7 +21,7 @@ fn read_record(
     engine: &Engine,
     state: &ReadState,
     key: SearchKey<'_>,
-    (pointer, seq): (ValuePointer, SeqNo),
+    RecordRef { pointer, seq }: RecordRef,
 ) -> Result<Bytes> {
     let record = state.segments.record(pointer, key.encoded, seq)?;
     if let Some(records) = &engine.records {
@@ -34,7 +33,7 @@ fn read_record(
 /// The newest visible version of `key`, at or below `snapshot` if there is one.
 pub(crate) fn get(
     engine: &Engine,
-    key: (KeyspaceId, &[u8]),
+    key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<Bytes>> {
     Ok(get_with_expiry(engine, key, snapshot)?.map(|(value, _)| value))
@@ -44,25 +43,19 @@ pub(crate) fn get(
 #[inline]
 pub(crate) fn get_with_expiry(
     engine: &Engine,
-    (keyspace, key): (KeyspaceId, &[u8]),
+    key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<(Bytes, Expiry)>> {
-    // No such key can exist.
-    if key.len() > KEY_LEN_MAX {
-        return Ok(None);
-    }
+    let Some(encoded_key) = key.encode() else { return Ok(None) };
     let _timer = engine.timer(Operation::Get);
-    get_encoded(engine, EncodedKey::new(keyspace, key).as_bytes(), snapshot, ReadFor::Caller)
+    get_encoded(engine, encoded_key.as_bytes(), snapshot, ReadFor::Caller)
 }
 
 /// As [`get`]; below a merge that cannot be applied, if there is one.
-pub(crate) fn get_below_failed_merge(
-    engine: &Engine,
-    (keyspace, key): (KeyspaceId, &[u8]),
-) -> Result<Option<Bytes>> {
-    match get(engine, (keyspace, key), None) {
+pub(crate) fn get_below_failed_merge(engine: &Engine, key: UserKey<'_>) -> Result<Option<Bytes>> {
+    let Some(encoded_key) = key.encode() else { return Ok(None) };
+    match get(engine, key, None) {
         Err(e) if e.kind() == ErrorKind::Merge => {
-            let encoded_key = EncodedKey::new(keyspace, key);
             let found = merged::get_below(engine, SearchKey::new(encoded_key.as_bytes()))?;
             Ok(found.map(|(value, _)| value))
         }
@@ -74,13 +67,10 @@ pub(crate) fn get_below_failed_merge(
 /// hot key is read, since its record alone has the whole key.
 pub(crate) fn contains(
     engine: &Engine,
-    (keyspace, key): (KeyspaceId, &[u8]),
+    key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
 ) -> Result<bool> {
-    if key.len() > KEY_LEN_MAX {
-        return Ok(false);
-    }
-    let encoded_key = EncodedKey::new(keyspace, key);
+    let Some(encoded_key) = key.encode() else { return Ok(false) };
     let key = SearchKey::new(encoded_key.as_bytes());
     looking(engine, snapshot, |look| {
         let found = look.find(key, ReadFor::Caller)?;
@@ -97,31 +87,31 @@ pub(crate) fn get_encoded(
     read_for: ReadFor,
 ) -> Result<Option<(Bytes, Expiry)>> {
     let key = SearchKey::new(encoded_key);
-    let of_record = |state: &ReadState, (pointer, seq)| match read_for {
-        ReadFor::Engine => state.segments.read(pointer, encoded_key, seq),
-        ReadFor::Caller => read_record(engine, state, key, (pointer, seq)),
+    let of_record = |state: &ReadState, record: RecordRef| match read_for {
+        ReadFor::Engine => state.segments.read(record.pointer, encoded_key, record.seq),
+        ReadFor::Caller => read_record(engine, state, key, record),
     };
-    read_with(engine, key, (snapshot, read_for), |value| value, of_record)
+    read_with(engine, key, snapshot, read_for, |value| value, of_record)
 }
 
 /// The value of `key`, of which a blob is not read yet, and when it expires.
 pub(crate) fn find_value(
     engine: &Engine,
-    (keyspace, key): (KeyspaceId, &[u8]),
+    key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<(FoundValue, Expiry)>> {
-    if key.len() > KEY_LEN_MAX {
-        return Ok(None);
-    }
+    let Some(encoded_key) = key.encode() else { return Ok(None) };
     let _timer = engine.timer(Operation::Get);
-    let encoded_key = EncodedKey::new(keyspace, key);
     let key = SearchKey::new(encoded_key.as_bytes());
-    let of_record =
-        |state: &ReadState, (pointer, seq)| match state.segments.blob(pointer, key.encoded, seq)? {
-            Some(blob) => Ok(FoundValue::Blob(blob)),
-            None => read_record(engine, state, key, (pointer, seq)).map(FoundValue::Whole),
-        };
-    read_with(engine, key, (snapshot, ReadFor::Caller), FoundValue::Whole, of_record)
+    let of_record = |state: &ReadState, record: RecordRef| match state.segments.blob(
+        record.pointer,
+        key.encoded,
+        record.seq,
+    )? {
+        Some(blob) => Ok(FoundValue::Blob(blob)),
+        None => read_record(engine, state, key, record).map(FoundValue::Whole),
+    };
+    read_with(engine, key, snapshot, ReadFor::Caller, FoundValue::Whole, of_record)
 }
 
 /// The value of a tree key, as `of_value` takes it from the index or the hot store, or `of_record`
@@ -130,16 +120,17 @@ pub(crate) fn find_value(
 fn read_with<T>(
     engine: &Engine,
     key: SearchKey<'_>,
-    (snapshot, read_for): (Option<ReadPoint>, ReadFor),
+    snapshot: Option<ReadPoint>,
+    read_for: ReadFor,
     of_value: impl Fn(Bytes) -> T,
-    of_record: impl Fn(&ReadState, (ValuePointer, SeqNo)) -> Result<T>,
+    of_record: impl Fn(&ReadState, RecordRef) -> Result<T>,
 ) -> Result<Option<(T, Expiry)>> {
     looking(engine, snapshot, |look| {
-        let (version, expiry) = match look.find(key, read_for)? {
+        let (record, expiry) = match look.find(key, read_for)? {
             None => return Ok(None),
             Some(Found::Absent) => return Ok(Some(None)),
             Some(Found::Value(value, expiry)) => return Ok(Some(Some((of_value(value), expiry)))),
-            Some(Found::Record(pointer, seq, expiry)) => ((pointer, seq), expiry),
+            Some(Found::Record(record, expiry)) => (record, expiry),
             Some(Found::Operand) => {
                 let merged = merged::get(engine, key, snapshot)?;
                 return Ok(Some(merged.map(|(value, expiry)| (of_value(value), expiry))));
@@ -148,11 +139,11 @@ fn read_with<T>(
         let read = |state: &ReadState| {
             // A value that expires does not become hot.
             if read_for == ReadFor::Caller && expiry.is_never() {
-                look.found_cold(key, version);
+                look.found_cold(key, record);
             }
-            of_record(state, version)
+            of_record(state, record)
         };
-        match look.value(key, version, &of_value, read) {
+        match look.value(key, record, &of_value, read) {
             Err(_) if planted(Bug::CorruptIsAbsent) => Ok(Some(None)),
             value => Ok(value?.map(|value| Some((value, expiry)))),
         }
@@ -163,18 +154,17 @@ fn read_with<T>(
 /// are prefetched in parallel first, then values outside of it.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
-    (keyspace, keys): (KeyspaceId, &[K]),
+    keyspace: KeyspaceId,
+    keys: &[K],
     snapshot: ReadPoint,
 ) -> Vec<Result<Option<Bytes>>> {
     let _timer = engine.timer(Operation::MultiGet);
     // The read state of a snapshot has every file that entries of the snapshot name.
     let look = Look::new(engine, Some(snapshot));
     let begin = |key: &K| {
-        let key = key.as_ref();
-        if key.len() > KEY_LEN_MAX {
+        let Some(encoded_key) = UserKey::new(keyspace, key).encode() else {
             return Ok((EncodedKey::new(keyspace, b""), 0, Step::Made(Some(Found::Absent))));
-        }
-        let encoded_key = EncodedKey::new(keyspace, key);
+        };
         let key = SearchKey::new(encoded_key.as_bytes());
         let (hash, step) = (key.hash, look.find_in_memory(key, ReadFor::Caller)?);
         if matches!(step, Step::Nothing) && keys.len() > 1 {
@@ -189,10 +179,10 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             Step::Moving => None,
             Step::Nothing => look.find_in_tables(key)?,
         };
-        if let Some(Found::Record(pointer, seq, expiry)) = &mut found {
-            match look.cached(key, *seq) {
+        if let Some(Found::Record(record, expiry)) = &found {
+            match look.cached(key, record.seq) {
                 Some(value) => found = Some(Found::Value(value, *expiry)),
-                None => look.state.segments.will_need(*pointer),
+                None => look.state.segments.will_need(record.pointer),
             }
         }
         Ok((encoded_key, hash, found))
@@ -200,9 +190,9 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let value_of = |(encoded_key, hash, found): (EncodedKey, u64, Option<Found>)| match found {
         Some(Found::Absent) => Ok(None),
         Some(Found::Value(value, _)) => Ok(Some(value)),
-        Some(Found::Record(pointer, seq, _)) => {
+        Some(Found::Record(record, _)) => {
             let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
-            read_record(engine, &look.state, key, (pointer, seq)).map(Some)
+            read_record(engine, &look.state, key, record).map(Some)
         }
         None | Some(Found::Operand) => {
             let found =

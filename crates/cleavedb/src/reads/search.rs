@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, Error, Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
+};
 use cleavedb_hot::HotStore;
 use cleavedb_index::IndexHit;
 use cleavedb_index::memtable::MemHit;
@@ -23,6 +26,25 @@ use crate::background::memtables;
 use crate::engine::Engine;
 use crate::store::snapshot::ReadPoint;
 use crate::store::state::ReadState;
+
+/// A key as a caller names it.
+#[derive(Clone, Copy)]
+pub(crate) struct UserKey<'k> {
+    keyspace: KeyspaceId,
+    key: &'k [u8],
+}
+
+impl<'k> UserKey<'k> {
+    pub(crate) fn new<K: AsRef<[u8]> + ?Sized>(keyspace: KeyspaceId, key: &'k K) -> Self {
+        Self { keyspace, key: key.as_ref() }
+    }
+
+    /// The tree key; none if it is longer than any key.
+    #[inline]
+    pub(crate) fn encode(self) -> Option<EncodedKey> {
+        (self.key.len() <= KEY_LEN_MAX).then(|| EncodedKey::new(self.keyspace, self.key))
+    }
+}
 
 /// A tree key that is searched.
 #[derive(Clone, Copy)]
@@ -103,14 +125,21 @@ impl<'s> Hit<'s> {
     }
 }
 
+/// A record with the value of a version.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordRef {
+    pub(crate) pointer: ValuePointer,
+    pub(crate) seq: SeqNo,
+}
+
 /// What the newest visible version of a key says.
 pub(crate) enum Found {
     /// There is none, or a delete, or a value that has expired.
     Absent,
     /// The value, and when it expires.
     Value(Bytes, Expiry),
-    /// The place of the value's record, its sequence number, and when the value expires.
-    Record(ValuePointer, SeqNo, Expiry),
+    /// The record with the value, and when the value expires.
+    Record(RecordRef, Expiry),
     /// An operand of a merge, which changes what older versions say.
     Operand,
 }
@@ -128,7 +157,10 @@ impl Found {
             EntryKind::Delete => Self::Absent,
             EntryKind::Hot => return Ok(None),
             EntryKind::Operand => Self::Operand,
-            kind if kind.is_pointer() => Self::Record(ValuePointer::decode(rest)?, hit.seq, expiry),
+            kind if kind.is_pointer() => {
+                let pointer = ValuePointer::decode(rest)?;
+                Self::Record(RecordRef { pointer, seq: hit.seq }, expiry)
+            }
             _ => {
                 let front = hit.bytes().len() - rest.len();
                 Self::Value(hit.keep(front), expiry)
@@ -330,14 +362,14 @@ impl<'e> Look<'e> {
     pub(crate) fn value<T>(
         &self,
         key: SearchKey<'_>,
-        (pointer, seq): (ValuePointer, SeqNo),
+        record: RecordRef,
         of_value: impl FnOnce(Bytes) -> T,
         read: impl FnOnce(&ReadState) -> Result<T>,
     ) -> Result<Option<T>> {
-        if let Some(value) = self.cached(key, seq) {
+        if let Some(value) = self.cached(key, record.seq) {
             return Ok(Some(of_value(value)));
         }
-        let unknown = self.state.segments.get(pointer.file).is_none();
+        let unknown = self.state.segments.get(record.pointer.file).is_none();
         if unknown && !self.is_current() {
             return Ok(None);
         }
@@ -352,9 +384,9 @@ impl<'e> Look<'e> {
 
     /// Tells the hot store that a key was read whose version lies elsewhere.
     #[inline(always)]
-    pub(crate) fn found_cold(&self, key: SearchKey<'_>, version: (ValuePointer, SeqNo)) {
+    pub(crate) fn found_cold(&self, key: SearchKey<'_>, record: RecordRef) {
         if let Some(HotView { store, .. }) = &self.hot {
-            found_cold(self.engine, store, key, version);
+            found_cold(self.engine, store, key, record);
         }
     }
 
@@ -382,13 +414,8 @@ impl<'e> Look<'e> {
     }
 }
 
-fn found_cold(
-    engine: &Engine,
-    store: &HotStore,
-    key: SearchKey<'_>,
-    version: (ValuePointer, SeqNo),
-) {
-    store.found_cold(store.key(key.encoded), version);
+fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>, record: RecordRef) {
+    store.found_cold(store.key(key.encoded), (record.pointer, record.seq));
     if memtables::promotions_want_flush(engine) && store.asks_for_flush() {
         engine.jobs.wake();
     }

@@ -67,7 +67,7 @@ pub struct ValueReader {
 }
 
 impl ValueReader {
-    pub(crate) fn new((value, expiry): (FoundValue, Expiry)) -> Self {
+    pub(crate) fn new(value: FoundValue, expiry: Expiry) -> Self {
         Self { value, expiry, position: 0, chunk: (0, Bytes::new()) }
     }
 

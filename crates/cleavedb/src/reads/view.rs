@@ -16,6 +16,7 @@ use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
 use crate::reads::read;
+use crate::reads::search::UserKey;
 use crate::reads::value_reader::{FoundValue, ValueReader};
 use crate::settings::time;
 use crate::store::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
@@ -88,8 +89,8 @@ impl Snapshot {
         self.keyspace.check_at(at.seq).map(|()| at)
     }
 
-    fn key<'k>(&self, key: &'k impl AsRef<[u8]>) -> (KeyspaceId, &'k [u8]) {
-        (self.keyspace.id, key.as_ref())
+    fn key<'k>(&self, key: &'k impl AsRef<[u8]>) -> UserKey<'k> {
+        UserKey::new(self.keyspace.id, key)
     }
 
     /// The value that `key` had.
@@ -130,7 +131,7 @@ impl Snapshot {
     /// A reader of the value that `key` had: see [`crate::Keyspace::get_reader`].
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
         let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
-        Ok(self.answer(found)?.map(ValueReader::new))
+        Ok(self.answer(found)?.map(|(value, expiry)| ValueReader::new(value, expiry)))
     }
 
     /// A part of the value that `key` had: see [`crate::Keyspace::get_range`].
@@ -147,7 +148,7 @@ impl Snapshot {
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        let found = self.at().map(|at| read::multi_get(&self.engine, (self.keyspace.id, keys), at));
+        let found = self.at().map(|at| read::multi_get(&self.engine, self.keyspace.id, keys, at));
         match self.at().and(found) {
             Ok(found) => {
                 found.into_iter().map(|found| found.map_err(|e| self.engine.explained(e))).collect()

@@ -25,6 +25,7 @@ use crate::operations::catalog::{self, CatalogEntry, KeyspaceOptions, KeyspaceRe
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::reads::read;
+use crate::reads::search::UserKey;
 use crate::store::manifest::Edit;
 use crate::writes::write::{self, Terms};
 
@@ -171,7 +172,8 @@ impl Keyspace {
             return Ok(KeyspaceOptions::default());
         }
         let key = catalog::name_key(self.name());
-        let stored = self.read(|engine| read::get(engine, (KeyspaceId::SYSTEM, &key), None))?;
+        let stored =
+            self.read(|engine| read::get(engine, UserKey::new(KeyspaceId::SYSTEM, &key), None))?;
         catalog::decode(&key, &stored.unwrap_or_default()).map(|(_, _, options)| options)
     }
 
@@ -186,7 +188,8 @@ impl Keyspace {
         let _changing = engine.catalog.change()?;
         self.entry().check()?;
         let key = catalog::name_key(self.name());
-        let stored = read::get(engine, (KeyspaceId::SYSTEM, &key), None)?.unwrap_or_default();
+        let stored =
+            read::get(engine, UserKey::new(KeyspaceId::SYSTEM, &key), None)?.unwrap_or_default();
         let (_, id, mut options) = catalog::decode(&key, &stored)?;
         change(&mut options);
         self.inner.write_system(&key, &catalog::encode(id, options)).map(drop)

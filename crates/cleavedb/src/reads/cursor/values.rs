@@ -183,11 +183,11 @@ impl Cursor {
             self.moment.engine.gate.check_held()?;
             let found = self.moment.state.segments.blob(*pointer, encoded_key, *seq);
             if let Some(blob) = found.map_err(|e| self.moment.engine.explained(e))? {
-                return Ok(Some(ValueReader::new((FoundValue::Blob(blob), expiry))));
+                return Ok(Some(ValueReader::new(FoundValue::Blob(blob), expiry)));
             }
         }
         let value = self.value()?;
-        Ok(value.map(|value| ValueReader::new((FoundValue::Whole(value), expiry))))
+        Ok(value.map(|value| ValueReader::new(FoundValue::Whole(value), expiry)))
     }
 
     /// The value of the entry `at`, on which the cursor is, and its place in the row then.

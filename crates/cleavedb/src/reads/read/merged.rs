@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cleavedb_base::{EntryKind, Expiry, Result};
 
 use crate::engine::Engine;
-use crate::reads::search::{Found, Look, SearchKey, looking};
+use crate::reads::search::{Found, Look, RecordRef, SearchKey, looking};
 use crate::settings::merge::ChainLength;
 use crate::store::snapshot::ReadPoint;
 use crate::store::state::ReadState;
@@ -72,9 +72,10 @@ fn make(
         let (value, expiry) = match versions.below {
             Found::Absent | Found::Operand => (None, Expiry::NEVER),
             Found::Value(value, expiry) => (Some(value), expiry),
-            Found::Record(pointer, seq, expiry) => {
+            Found::Record(record, expiry) => {
+                let RecordRef { pointer, seq } = record;
                 let read = |state: &ReadState| state.segments.read(pointer, key.encoded, seq);
-                let value = look.value(key, (pointer, seq), |value| value, read)?;
+                let value = look.value(key, record, |value| value, read)?;
                 let Some(value) = value else { return Ok(None) };
                 (Some(value), expiry)
             }
@@ -104,7 +105,7 @@ pub(crate) fn chain(
         let length = versions.length();
         Ok(Some(match versions.below {
             Found::Value(value, expiry) => (length, value.len(), expiry),
-            Found::Record(pointer, _, expiry) => (length, pointer.len as usize, expiry),
+            Found::Record(record, expiry) => (length, record.pointer.len as usize, expiry),
             Found::Absent | Found::Operand => (length, 0, Expiry::NEVER),
         }))
     })

@@ -8,6 +8,7 @@ use cleavedb_base::{Error, Result};
 use super::Keyspace;
 use crate::operations::batch::Op;
 use crate::reads::read;
+use crate::reads::search::UserKey;
 use crate::reads::value_reader::ValueReader;
 use crate::settings::put_options::PutOptions;
 use crate::writes::blobs::{self, BlobTarget};
@@ -88,9 +89,9 @@ impl Keyspace {
     /// A reader of the value of `key`, or `None`. It reads the value as of now, whatever is written
     /// later.
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-        let key = (self.entry().id, key.as_ref());
+        let key = UserKey::new(self.entry().id, &key);
         let found = self.read(|engine| read::find_value(engine, key, None))?;
-        Ok(found.map(ValueReader::new))
+        Ok(found.map(|(value, expiry)| ValueReader::new(value, expiry)))
     }
 
     /// `len` bytes of the value of `key` from `offset` on, or `None` without the key. There are
@@ -102,7 +103,7 @@ impl Keyspace {
         offset: u64,
         len: usize,
     ) -> Result<Option<Bytes>> {
-        let key = (self.entry().id, key.as_ref());
+        let key = UserKey::new(self.entry().id, &key);
         let range = offset..offset.saturating_add(len as u64);
         self.read(|engine| {
             let found = read::find_value(engine, key, None)?;

@@ -10,6 +10,7 @@ use crate::operations::batch::Op;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::reads::read;
+use crate::reads::search::UserKey;
 use crate::settings::merge::Operand;
 use crate::settings::options::Durability;
 use crate::writes::write;
@@ -104,7 +105,7 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn get_below_failed_merge(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let key = (self.entry().id, key.as_ref());
+        let key = UserKey::new(self.entry().id, &key);
         self.read(|engine| read::get_below_failed_merge(engine, key))
     }
 

@@ -14,13 +14,14 @@ use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
 use crate::reads::read;
+use crate::reads::search::UserKey;
 use crate::reads::view::Snapshot;
 use crate::settings::time;
 
 impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.read(|engine| read::get(engine, (self.entry().id, key.as_ref()), None))
+        self.read(|engine| read::get(engine, UserKey::new(self.entry().id, &key), None))
     }
 
     /// The value of `key`, and when it expires, if it does.
@@ -28,14 +29,14 @@ impl Keyspace {
         &self,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
-        let key = (self.entry().id, key.as_ref());
+        let key = UserKey::new(self.entry().id, &key);
         let found = self.read(|engine| read::get_with_expiry(engine, key, None))?;
         Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
     }
 
     /// Whether `key` is there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.read(|engine| read::contains(engine, (self.entry().id, key.as_ref()), None))
+        self.read(|engine| read::contains(engine, UserKey::new(self.entry().id, &key), None))
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:

@@ -91,7 +91,7 @@ pub(crate) struct HotFlushed {
 }
 
 /// The newest version of a key that is not hot: it becomes so if it is accessed often.
-struct Candidate {
+struct MayBecomeHot {
     key: HotKey,
     /// The positions of its record for a group and of its destination.
     item: u32,
@@ -99,7 +99,7 @@ struct Candidate {
 }
 
 /// A record that goes to a hot segment.
-struct HotRecord {
+struct HotArrival {
     key: HotKey,
     heat: u8,
     reason: HotReason,
@@ -119,11 +119,11 @@ pub(super) struct HotFlush<'a, 'e> {
     /// Length of the store with all that this flush has taken so far, in bytes.
     len: u64,
     /// Keys that may become hot, and the writes of each.
-    candidates: Vec<Candidate>,
+    candidates: Vec<MayBecomeHot>,
     written: Vec<(u64, u64)>,
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
-    records: Vec<HotRecord>,
+    records: Vec<HotArrival>,
     /// Of keys that are no longer hot.
     stubs: Vec<Stub<'e>>,
     entries: Vec<HotEntry>,
@@ -179,7 +179,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             match *item {
                 Some(item) if !lost => {
                     let (item, position) = (item as u32, *position as u32);
-                    self.candidates.push(Candidate { key, item, position });
+                    self.candidates.push(MayBecomeHot { key, item, position });
                     self.written.push((key.hash, versions));
                 }
                 _ => self.store.written_cold(&[(key.hash, versions)], |_| {}),
@@ -197,7 +197,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
                 plan.destinations[*position] = Destination::Hot;
                 // A range tombstone hides the old marker, and a compaction may have dropped it.
                 let marks = pinned || kept > 1 || self.tombstones.covers(entry.key, 0);
-                let record = HotRecord { key, heat: 0, reason: HotReason::Updated };
+                let record = HotArrival { key, heat: 0, reason: HotReason::Updated };
                 self.take(plan.items.remove(item), record, marks);
             }
             _ => {
@@ -239,7 +239,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
                 Some((candidate, heat)) => {
                     plan.destinations[candidate.position as usize] = Destination::Hot;
                     let (key, reason) = (candidate.key, HotReason::Admitted);
-                    self.take(item, HotRecord { key, heat, reason }, true);
+                    self.take(item, HotArrival { key, heat, reason }, true);
                 }
                 None => plan.items.push(item),
             }
@@ -258,7 +258,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.
-    fn take(&mut self, item: PendingRecord<'e>, record: HotRecord, marks: bool) {
+    fn take(&mut self, item: PendingRecord<'e>, record: HotArrival, marks: bool) {
         self.len += item.len();
         if marks && !planted(Bug::HotWithoutMarker) {
             self.entry(item.entry.key, item.entry.seq, Content::Hot, None);
@@ -266,7 +266,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.add(item, record);
     }
 
-    fn add(&mut self, item: PendingRecord<'e>, record: HotRecord) {
+    fn add(&mut self, item: PendingRecord<'e>, record: HotArrival) {
         self.records.push(record);
         self.items.push(item);
     }
@@ -373,7 +373,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let kind = EntryKind::Pointer;
             let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
             let item = plan.record(entry, ValueSource::Log(pointer, None), last);
-            self.add(item, HotRecord { key, heat, reason: HotReason::Promoted });
+            self.add(item, HotArrival { key, heat, reason: HotReason::Promoted });
             files.insert(pointer.file, segment.clone());
         }
         Ok(files.into_values().collect())
@@ -426,7 +426,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             while !builders.get(segment).ok_or_else(lost)?.holds(*pointer) {
                 segment += 1;
             }
-            let HotRecord { key, heat, reason } = *record;
+            let HotArrival { key, heat, reason } = *record;
             builders[segment].add(key, *pointer);
             self.change.puts.push(HotPut { key, segment, pointer: *pointer, heat, reason });
         }

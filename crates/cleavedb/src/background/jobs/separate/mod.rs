@@ -203,7 +203,9 @@ fn parts<'o>(
     order: &'o [u32],
     items: &[PendingRecord<'_>],
     ordinals: &[u32],
-    (bytes, part_min, most): (u64, u64, u64),
+    bytes: u64,
+    part_min: u64,
+    most: u64,
 ) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
     let part_len = bytes.div_ceil(most).max(part_min).max(1);
@@ -362,7 +364,7 @@ fn write_items(
     let part = FlushShard { items: &items, group_of: &group_of, log, buffer };
     let part_min = engine.options.tuning.segment_bytes / PART_OF_FILE;
     let bytes = items.iter().map(PendingRecord::len).sum();
-    let divided = |most| parts(&order, &items, &ordinals, (bytes, part_min, most));
+    let divided = |most| parts(&order, &items, &ordinals, bytes, part_min, most);
     let write = |order: &[u32]| {
         let mut writer = extents_of(engine, table, files).keeping_keys(keeps_keys);
         let places = part.write(order, &mut writer)?;

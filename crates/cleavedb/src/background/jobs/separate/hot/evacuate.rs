@@ -22,7 +22,7 @@ use cleavedb_values::{GroupId, GroupTable};
 
 use super::super::pending::{PendingRecord, ValueSource};
 use super::super::plan::FlushPlan;
-use super::{HotFlush, HotRecord};
+use super::{HotArrival, HotFlush};
 use crate::background::victims;
 use crate::store::state::MemSlot;
 
@@ -155,7 +155,7 @@ impl<'e> HotFlush<'_, 'e> {
             self.dies(pointer);
             // What a range tombstone covers is left to the next compaction, by an entry.
             if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
-                self.add(item, HotRecord { key, heat: 0, reason: HotReason::Kept });
+                self.add(item, HotArrival { key, heat: 0, reason: HotReason::Kept });
             } else {
                 self.entry(kept, seq, Content::Pointer(pointer, Expiry::NEVER), Some(item.id));
                 self.change.demoted.push(key);

@@ -116,10 +116,10 @@ impl ErrorKind {
 
 /// An error with its kind, its sentence, its facts and, if it came from the system, its cause.
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<Details>);
 
 #[derive(Clone)]
-struct Inner {
+struct Details {
     kind: ErrorKind,
     message: String,
     facts: Vec<(&'static str, String)>,
@@ -130,7 +130,7 @@ impl Error {
     /// An error of `kind`; `message` says what happened and what to do.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), facts: Vec::new(), source: None }))
+        Self(Box::new(Details { kind, message: message.into(), facts: Vec::new(), source: None }))
     }
 
     /// Bytes on disk that are not what was written.

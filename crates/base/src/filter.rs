@@ -43,7 +43,7 @@ struct FilterBlock([u32; WORDS]);
 
 /// A filter over the keys of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
+pub struct BloomFilter {
     blocks: Vec<FilterBlock>,
     /// Bits by which a hash is rotated first: 32 in a filter of version 1, which swaps its halves.
     turn: u32,
@@ -60,7 +60,7 @@ fn mask(hash: u64) -> [u32; WORDS] {
     SALT.map(|salt| 1 << (upper.wrapping_mul(salt) >> 27))
 }
 
-impl Filter {
+impl BloomFilter {
     /// The filter of the keys with `hashes`, at about `bits_per_key` bits each.
     pub fn build(hashes: &[u64], bits_per_key: u32) -> Self {
         let mut filter = Self::with_room(hashes.len(), bits_per_key);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn added_keys_pass_and_about_one_in_a_hundred_others() {
-        let filter = Filter::build(&hashes(0..100_000), 10);
+        let filter = BloomFilter::build(&hashes(0..100_000), 10);
         assert!(hashes(0..100_000).iter().all(|&h| filter.may_contain(h)));
         let passed = hashes(100_000..200_000).iter().filter(|&&h| filter.may_contain(h)).count();
         assert!(passed < 1_500, "{passed} of 100000 absent keys passed");
@@ -180,26 +180,29 @@ mod tests {
     #[test]
     fn a_filter_round_trips_and_other_bytes_are_refused() {
         for n in [0, 1, 25, 26, 1000] {
-            let filter = Filter::build(&hashes(0..n), 10);
+            let filter = BloomFilter::build(&hashes(0..n), 10);
             let mut bytes = Vec::new();
             filter.encode(&mut bytes);
-            assert_eq!(Filter::decode(&bytes).unwrap(), filter);
+            assert_eq!(BloomFilter::decode(&bytes).unwrap(), filter);
             for len in 0..bytes.len() {
-                assert!(len % 32 == 1 || Filter::decode(&bytes[..len]).is_err(), "length {len}");
+                assert!(
+                    len % 32 == 1 || BloomFilter::decode(&bytes[..len]).is_err(),
+                    "length {len}"
+                );
             }
             bytes[0] = 9;
-            assert!(Filter::decode(&bytes).is_err(), "an unknown version");
+            assert!(BloomFilter::decode(&bytes).is_err(), "an unknown version");
         }
     }
 
     #[test]
     fn the_share_of_false_answers_is_about_the_one_that_is_told() {
         for bits in [6, 10, 16] {
-            let mut filter = Filter::with_room(20_000, bits);
+            let mut filter = BloomFilter::with_room(20_000, bits);
             hashes(0..20_000).into_iter().for_each(|hash| filter.insert(hash));
-            assert_eq!(filter, Filter::build(&hashes(0..20_000), bits));
+            assert_eq!(filter, BloomFilter::build(&hashes(0..20_000), bits));
             let passed = hashes(20_000..220_000).iter().filter(|&&h| filter.may_contain(h)).count();
-            let told = Filter::false_rate(f64::from(bits)) * 200_000.0;
+            let told = BloomFilter::false_rate(f64::from(bits)) * 200_000.0;
             let ratio = passed as f64 / told;
             assert!((0.8..1.2).contains(&ratio), "{bits} bits: {passed} of {told:.0}");
         }
@@ -212,7 +215,7 @@ mod tests {
         let of_group = |hash: &u64| hash >> 57 == 5;
         let inside: Vec<u64> = hashes(0..500_000).into_iter().filter(of_group).collect();
         let absent = hashes(500_000..2_500_000).into_iter().filter(of_group);
-        let filter = Filter::build(&inside, 16);
+        let filter = BloomFilter::build(&inside, 16);
         let (asked, passed) = absent.fold((0, 0), |(asked, passed), hash| {
             (asked + 1, passed + u32::from(filter.may_contain(hash)))
         });
@@ -225,9 +228,9 @@ mod tests {
         let swapped = |hash: &u64| hash.rotate_left(32);
         let mut bytes = Vec::new();
         let keys: Vec<u64> = hashes(0..1000).iter().map(swapped).collect();
-        Filter::build(&keys, 10).encode(&mut bytes);
+        BloomFilter::build(&keys, 10).encode(&mut bytes);
         bytes[0] = VERSION_SWAPPED;
-        let read = Filter::decode(&bytes).unwrap();
+        let read = BloomFilter::decode(&bytes).unwrap();
         assert!(hashes(0..1000).iter().all(|hash| read.may_contain(*hash)));
         let passed = hashes(1000..11_000).iter().filter(|hash| read.may_contain(**hash)).count();
         assert!(passed < 200, "{passed}");
@@ -238,6 +241,6 @@ mod tests {
 
     #[test]
     fn without_bits_every_key_may_be_there() {
-        assert!(Filter::build(&hashes(0..10), 0).may_contain(7));
+        assert!(BloomFilter::build(&hashes(0..10), 0).may_contain(7));
     }
 }

@@ -20,9 +20,9 @@ const PLACE: u64 = 0xffff_ffff << RECORD_AT;
 
 /// What a word of the index holds.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry(u64);
+pub(crate) struct PackedEntry(u64);
 
-impl Entry {
+impl PackedEntry {
     /// No entry, and no link.
     pub(crate) const EMPTY: Self = Self(0);
 
@@ -95,25 +95,25 @@ mod tests {
 
     const SLOT: Slot = Slot { segment: 0x1234, record: 0xfedc };
 
-    fn parts(entry: Entry) -> (u16, Slot, u8, u8) {
+    fn parts(entry: PackedEntry) -> (u16, Slot, u8, u8) {
         (entry.tag(), entry.slot(), entry.heat(), entry.link())
     }
 
     #[test]
     fn parts_do_not_touch_each_other() {
-        let entry = Entry::new(0xabcd, SLOT, 0x7e).with_link(0x9f);
+        let entry = PackedEntry::new(0xabcd, SLOT, 0x7e).with_link(0x9f);
         assert_eq!(parts(entry), (0xabcd, SLOT, 0x7e, 0x9f));
         assert_eq!(parts(entry.hotter().unwrap()), (0xabcd, SLOT, 0x7f, 0x9f));
         assert_eq!(parts(entry.cooler().unwrap()), (0xabcd, SLOT, 0x3f, 0x9f));
         let other = Slot { segment: u16::MAX, record: 0 };
         assert_eq!(parts(entry.with_slot(other)), (0xabcd, other, 0x7e, 0x9f));
         assert_eq!(parts(entry.with_link(0)), (0xabcd, SLOT, 0x7e, 0));
-        assert!(!entry.is_empty() && Entry::EMPTY.with_link(3).is_empty());
+        assert!(!entry.is_empty() && PackedEntry::EMPTY.with_link(3).is_empty());
     }
 
     #[test]
     fn heat_stays_within_its_byte() {
-        assert!(Entry::new(1, SLOT, u8::MAX).hotter().is_none());
-        assert!(Entry::new(1, SLOT, 0).cooler().is_none());
+        assert!(PackedEntry::new(1, SLOT, u8::MAX).hotter().is_none());
+        assert!(PackedEntry::new(1, SLOT, 0).cooler().is_none());
     }
 }

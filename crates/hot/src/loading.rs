@@ -11,9 +11,9 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Location, Result, SeqNo, ValuePointer};
 
-use crate::entry::Entry;
+use crate::entry::PackedEntry;
 use crate::index::{SHARDS, shard_of};
-use crate::segment::{HotKey, HotRecord, HotSegment, holds};
+use crate::segment::{HotKey, HotSegment, SegmentRecord, holds};
 use crate::slot::Slot;
 use crate::store::HotStore;
 use crate::table::{HotTable, tag};
@@ -21,7 +21,7 @@ use crate::table::{HotTable, tag};
 /// Collects the records of a segment that is read, in any order.
 pub struct FoundBuilder {
     place: Location,
-    records: Vec<(HotRecord, SeqNo)>,
+    records: Vec<(SegmentRecord, SeqNo)>,
     stubs: Vec<(HotKey, SeqNo)>,
 }
 
@@ -40,7 +40,7 @@ impl FoundBuilder {
     /// Adds the record of a version of `key` at `pointer`, which it must hold.
     pub fn add(&mut self, key: HotKey, pointer: ValuePointer, seq: SeqNo) {
         debug_assert!(self.holds(pointer));
-        self.records.push((HotRecord::new(self.place, key, pointer), seq));
+        self.records.push((SegmentRecord::new(self.place, key, pointer), seq));
     }
 
     /// Adds a stub.
@@ -100,7 +100,7 @@ impl<'s> HotLoad<'s> {
     /// Fills part `part` of `parts` of the index; each must be filled once, by any thread.
     pub fn fill(&self, part: usize, parts: usize) {
         let shards = part * SHARDS / parts..(part + 1) * SHARDS / parts;
-        let before = |it: &HotRecord| shard_of(it.hash()) < shards.start;
+        let before = |it: &SegmentRecord| shard_of(it.hash()) < shards.start;
         let records = self.found.iter().map(|found| found.segment.records());
         let mut next: Vec<usize> = records.map(|it| it.partition_point(before)).collect();
         for shard in shards {
@@ -144,7 +144,7 @@ impl<'s> HotLoad<'s> {
     }
 
     /// Adds a record, unless a younger version of its key is there.
-    fn add(&self, table: &mut HotTable, record: &HotRecord, slot: Slot, seq: SeqNo) {
+    fn add(&self, table: &mut HotTable, record: &SegmentRecord, slot: Slot, seq: SeqNo) {
         let hash = record.hash();
         let known = table.find(hash, |entry| self.record(entry.slot()).is_alike(record));
         match known {
@@ -155,14 +155,14 @@ impl<'s> HotLoad<'s> {
                 }
             }
             None => {
-                let entry = Entry::new(tag(hash), slot, self.heat);
+                let entry = PackedEntry::new(tag(hash), slot, self.heat);
                 table.insert(hash, entry, &|slot| self.record(slot).hash());
             }
         }
     }
 
     /// A record that is in the table.
-    fn record(&self, slot: Slot) -> &HotRecord {
+    fn record(&self, slot: Slot) -> &SegmentRecord {
         &self.found[usize::from(slot.segment)].segment.records()[usize::from(slot.record)]
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::checker::model::Builder;
 use cleavedb_base::sync::checker::thread;
 
-use crate::entry::Entry;
+use crate::entry::PackedEntry;
 use crate::shard::Shard;
 use crate::slot::Slot;
 use crate::table::{HotTable, Insertion, tag};
@@ -118,7 +118,7 @@ fn movable() -> (HotTable, u64) {
         let mut table = HotTable::new(2);
         for (record, hash) in [(9, hash), (0, FIRST), (1, FIRST), (2, FIRST)] {
             let plan = table.plan(hash, &|_| hash);
-            table.put(plan, Entry::new(tag(hash), slot(record), 1));
+            table.put(plan, PackedEntry::new(tag(hash), slot(record), 1));
         }
         (table, hash)
     };

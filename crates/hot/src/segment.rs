@@ -54,13 +54,13 @@ impl HotKey {
 
 /// A record of a segment in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HotRecord {
+pub(crate) struct SegmentRecord {
     hash: u64,
     /// Rest of the fingerprint, offset in the segment, and length.
     place: u64,
 }
 
-impl HotRecord {
+impl SegmentRecord {
     /// The record of `key` at `pointer`, in the segment at `place`.
     pub(crate) fn new(place: Location, key: HotKey, pointer: ValuePointer) -> Self {
         let offset = pointer.offset - place.offset;
@@ -95,17 +95,17 @@ impl HotRecord {
 pub struct HotSegment {
     place: Location,
     /// The records of the segment, by the hashes of their keys.
-    records: Box<[HotRecord]>,
+    records: Box<[SegmentRecord]>,
 }
 
 impl HotSegment {
     /// A segment of these records, which are sorted.
-    pub(crate) fn new(place: Location, records: Box<[HotRecord]>) -> Self {
+    pub(crate) fn new(place: Location, records: Box<[SegmentRecord]>) -> Self {
         Self { place, records }
     }
 
     /// The records of the segment, sorted.
-    pub(crate) fn records(&self) -> &[HotRecord] {
+    pub(crate) fn records(&self) -> &[SegmentRecord] {
         &self.records
     }
 
@@ -117,7 +117,7 @@ impl HotSegment {
     /// The records of keys with the hash of `key`, with their numbers. They are sorted by their
     /// hashes, which are spread evenly: so the first is not far from where it would be if all were
     /// equally far apart.
-    fn alike(&self, key: HotKey) -> impl Iterator<Item = (usize, &HotRecord)> {
+    fn alike(&self, key: HotKey) -> impl Iterator<Item = (usize, &SegmentRecord)> {
         let guess = (u128::from(key.hash) * self.records.len() as u128) >> u64::BITS;
         let (before, behind) = self.records.split_at(guess as usize);
         let from = guess as usize - before.iter().rev().take_while(|r| r.hash >= key.hash).count();
@@ -154,7 +154,7 @@ impl HotSegment {
         records.map(|(number, found)| (number, found.hash, self.pointer_of(*found)))
     }
 
-    fn pointer_of(&self, found: HotRecord) -> ValuePointer {
+    fn pointer_of(&self, found: SegmentRecord) -> ValuePointer {
         ValuePointer {
             file: self.place.file,
             offset: self.place.offset + (found.place >> LEN_BITS & LEN_MASK),
@@ -184,7 +184,7 @@ pub struct HotSegmentBuilder {
     place: Location,
     /// Bytes of its records: the next segment may begin less than [`SEGMENT_MAX`] behind it.
     len: u64,
-    records: Vec<HotRecord>,
+    records: Vec<SegmentRecord>,
 }
 
 impl HotSegmentBuilder {
@@ -205,13 +205,13 @@ impl HotSegmentBuilder {
     /// Adds the record of `key` at `pointer`, which it must hold.
     pub fn add(&mut self, key: HotKey, pointer: ValuePointer) {
         debug_assert!(self.holds(pointer));
-        self.records.push(HotRecord::new(self.place, key, pointer));
+        self.records.push(SegmentRecord::new(self.place, key, pointer));
     }
 
     /// The segment.
     pub fn finish(self) -> Arc<HotSegment> {
         let Self { place, mut records, .. } = self;
-        records.sort_unstable_by_key(HotRecord::order);
+        records.sort_unstable_by_key(SegmentRecord::order);
         Arc::new(HotSegment::new(place, records.into()))
     }
 }

@@ -6,7 +6,7 @@
 
 use cleavedb_base::sync::{Mutex, RwLock};
 
-use crate::entry::Entry;
+use crate::entry::PackedEntry;
 use crate::slot::Slot;
 use crate::table::{HotTable, TableWord, tag};
 
@@ -30,7 +30,7 @@ impl Shard {
     pub(crate) fn touch(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
         let table = self.table.read();
         let place = table.find(hash, |entry| is(entry.slot()))?;
-        table.change(place, Entry::hotter);
+        table.change(place, PackedEntry::hotter);
         Some(table.entry(place).slot())
     }
 
@@ -41,7 +41,7 @@ impl Shard {
     }
 
     pub(crate) fn insert(&self, hash: u64, slot: Slot, heat: u8, hash_of: &dyn Fn(Slot) -> u64) {
-        let entry = Entry::new(tag(hash), slot, heat);
+        let entry = PackedEntry::new(tag(hash), slot, heat);
         let _writer = self.writer.lock();
         let table = self.table.read();
         let plan = table.plan(hash, hash_of);
@@ -81,7 +81,7 @@ impl Shard {
     pub(crate) fn halve(&self) {
         let _writer = self.writer.lock();
         let table = self.table.read();
-        table.places().for_each(|place| table.change(place, Entry::cooler));
+        table.places().for_each(|place| table.change(place, PackedEntry::cooler));
     }
 
     pub(crate) fn len(&self) -> usize {

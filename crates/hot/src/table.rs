@@ -18,7 +18,7 @@
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::entry::Entry;
+use crate::entry::PackedEntry;
 use crate::slot::Slot;
 
 /// Bits of a hash that select a bucket, its lowest. Above them are the tag and the shard.
@@ -118,9 +118,9 @@ impl HotTable {
     }
 
     /// The entry of `hash` for which `is` holds, of those with its tag.
-    pub(crate) fn find(&self, hash: u64, is: impl Fn(Entry) -> bool) -> Option<TableWord> {
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(PackedEntry) -> bool) -> Option<TableWord> {
         let tag = tag(hash);
-        let is = |entry: Entry| entry.tag() == tag && is(entry);
+        let is = |entry: PackedEntry| entry.tag() == tag && is(entry);
         let buckets = self.buckets_of(hash);
         for bucket in buckets {
             for word in bucket * WAYS..(bucket + 1) * WAYS {
@@ -141,13 +141,17 @@ impl HotTable {
     }
 
     /// The entry at a place; an empty one if the word has none.
-    pub(crate) fn entry(&self, place: TableWord) -> Entry {
-        Entry::from_word(self.word(place).load(Ordering::Relaxed))
+    pub(crate) fn entry(&self, place: TableWord) -> PackedEntry {
+        PackedEntry::from_word(self.word(place).load(Ordering::Relaxed))
     }
 
     /// Changes the heat at a place, unless `change` yields none.
-    pub(crate) fn change(&self, place: TableWord, change: impl Fn(Entry) -> Option<Entry>) {
-        let change = |word| change(Entry::from_word(word)).map(Entry::word);
+    pub(crate) fn change(
+        &self,
+        place: TableWord,
+        change: impl Fn(PackedEntry) -> Option<PackedEntry>,
+    ) {
+        let change = |word| change(PackedEntry::from_word(word)).map(PackedEntry::word);
         // An `Err` is the entry that does not change.
         let _ = self.word(place).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
@@ -190,7 +194,7 @@ impl HotTable {
     }
 
     /// Adds an entry where `plan`, of this table, says.
-    pub(crate) fn put(&mut self, plan: Insertion, entry: Entry) {
+    pub(crate) fn put(&mut self, plan: Insertion, entry: PackedEntry) {
         self.len += 1;
         match plan {
             Insertion::Free(word) => self.set(TableWord::Bucket(word), entry),
@@ -209,7 +213,7 @@ impl HotTable {
     }
 
     /// Adds an entry; the table grows if it must.
-    pub(crate) fn insert(&mut self, hash: u64, entry: Entry, hash_of: &dyn Fn(Slot) -> u64) {
+    pub(crate) fn insert(&mut self, hash: u64, entry: PackedEntry, hash_of: &dyn Fn(Slot) -> u64) {
         let mut plan = self.plan(hash, hash_of);
         if self.must_grow(&plan) {
             *self = self.grown(hash_of);
@@ -219,7 +223,7 @@ impl HotTable {
     }
 
     /// Replaces the entry at a place, which keeps its link.
-    pub(crate) fn set(&mut self, place: TableWord, entry: Entry) {
+    pub(crate) fn set(&mut self, place: TableWord, entry: PackedEntry) {
         let link = self.entry(place).link();
         self.word(place).store(entry.with_link(link).word(), Ordering::Relaxed);
     }
@@ -234,7 +238,7 @@ impl HotTable {
                 let first = TableWord::Bucket(word / WAYS * WAYS);
                 let link = self.entry(first).link();
                 if link == 0 {
-                    self.set(place, Entry::EMPTY);
+                    self.set(place, PackedEntry::EMPTY);
                 } else {
                     self.set(place, self.entry(TableWord::Chained(link)));
                     self.unlink(first, link);
@@ -272,7 +276,7 @@ impl HotTable {
         }
         let next = self.entry(TableWord::Chained(link)).link();
         self.link_from(before, if planted(Bug::ChainBroken) { 0 } else { next });
-        let unused = Entry::EMPTY.with_link(self.unused);
+        let unused = PackedEntry::EMPTY.with_link(self.unused);
         self.word(TableWord::Chained(link)).store(unused.word(), Ordering::Relaxed);
         self.unused = link;
     }

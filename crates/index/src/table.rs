@@ -22,7 +22,7 @@ use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryIter, IndexHit};
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 
 mod verify;
 mod salvage;
@@ -58,7 +58,7 @@ pub struct Table {
     name: Name,
     identity: FileIdentity,
     cache: Arc<BlockCache>,
-    filter: Filter,
+    filter: BloomFilter,
     index: TableIndex,
     meta: TableMeta,
 }
@@ -223,9 +223,9 @@ impl StoredBlocks<'_> {
         Ok((footer.map_err(|e| self.fact(e, at))?, size))
     }
 
-    fn filter(&self, footer: &Footer) -> Result<Filter> {
+    fn filter(&self, footer: &Footer) -> Result<BloomFilter> {
         let Footer { filter, .. } = *footer;
-        Filter::decode(&self.stored_block(filter)?).map_err(|e| self.fact(e, filter.offset))
+        BloomFilter::decode(&self.stored_block(filter)?).map_err(|e| self.fact(e, filter.offset))
     }
 
     fn index(&self, footer: &Footer) -> Result<TableIndex> {

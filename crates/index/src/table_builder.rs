@@ -24,7 +24,7 @@ use crate::table_format::{
     BLOCK_TARGET_MAX, BlockHandle, Compression, Footer, Sealer, TRAILER_LEN, TableMeta,
     TableOptions,
 };
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 
 /// Length at which the write buffer is written, in bytes.
 const WRITE_BYTES: usize = 1 << 20;
@@ -235,7 +235,7 @@ impl TableBuilder {
     fn add_meta_blocks(&mut self) -> Result<Footer> {
         let mut sealer = Sealer::new(Compression::None)?;
         let mut bytes = Vec::new();
-        Filter::build(&self.hashes, self.bits_per_key).encode(&mut bytes);
+        BloomFilter::build(&self.hashes, self.bits_per_key).encode(&mut bytes);
         let filter = sealer.seal(&bytes, self.identity, self.offset(), &mut self.buffer)?;
         let (identity, offset) = (self.identity, self.offset());
         let index = sealer.seal(self.index.finish(0), identity, offset, &mut self.buffer)?;

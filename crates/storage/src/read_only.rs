@@ -23,14 +23,14 @@ use crate::name::Name;
 use crate::overlay::Overlay;
 
 /// A file as all of its handles see it.
-struct Inode {
+struct OverlaidFile {
     /// The name of the file below; `None` if it was created here.
     below: Option<Name>,
     /// What was changed of it, from the first change on.
     changes: OnceLock<RwLock<Overlay>>,
 }
 
-impl Inode {
+impl OverlaidFile {
     fn new(below: Option<Name>) -> Arc<Self> {
         Arc::new(Self { below, changes: OnceLock::new() })
     }
@@ -38,7 +38,7 @@ impl Inode {
 
 /// The names that differ from those below, or were looked up: the file of each, and `None` where
 /// there is none any more.
-type Names = HashMap<Name, Option<Arc<Inode>>>;
+type Names = HashMap<Name, Option<Arc<OverlaidFile>>>;
 
 /// A storage of which only memory is changed.
 pub struct ReadOnly {
@@ -53,24 +53,24 @@ impl ReadOnly {
     }
 
     /// The file `name`.
-    fn find(&self, names: &mut Names, name: &Name) -> io::Result<Arc<Inode>> {
+    fn find(&self, names: &mut Names, name: &Name) -> io::Result<Arc<OverlaidFile>> {
         match names.get(name) {
             Some(Some(inode)) => Ok(inode.clone()),
             Some(None) => Err(Errno::NOENT.into()),
             None => {
                 self.inner.open(name, Mode::Read, Access::Random)?;
-                let inode = Inode::new(Some(*name));
+                let inode = OverlaidFile::new(Some(*name));
                 names.insert(*name, Some(inode.clone()));
                 Ok(inode)
             }
         }
     }
 
-    fn create(&self, names: &mut Names, name: &Name) -> io::Result<Arc<Inode>> {
+    fn create(&self, names: &mut Names, name: &Name) -> io::Result<Arc<OverlaidFile>> {
         match self.find(names, name) {
             Ok(_) => Err(Errno::EXIST.into()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                let inode = Inode::new(None);
+                let inode = OverlaidFile::new(None);
                 names.insert(*name, Some(inode.clone()));
                 Ok(inode)
             }
@@ -118,7 +118,7 @@ impl StorageLayer for ReadOnly {
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {
         let names = self.names.lock();
         let below: HashMap<Name, u64> = self.inner.list()?.into_iter().collect();
-        let len = |inode: &Inode| match inode.changes.get() {
+        let len = |inode: &OverlaidFile| match inode.changes.get() {
             Some(changes) => Some(changes.read().len()),
             None => inode.below.map_or(Some(0), |name| below.get(&name).copied()),
         };
@@ -150,7 +150,7 @@ impl StorageLayer for ReadOnly {
 /// An open file of a [`ReadOnly`].
 struct ReadOnlyFile {
     below: Option<Arc<dyn File>>,
-    inode: Arc<Inode>,
+    inode: Arc<OverlaidFile>,
     writable: bool,
 }
 

@@ -9,19 +9,7 @@ use crate::source::{Source, is_word, line_of, words};
 const BESIDE: [&str; 3] = ["storage-sim/", "test", "tidy/"];
 
 /// Names that may stand for several types. May only shrink.
-pub const DOUBLED: [&str; 11] = [
-    "Append",
-    "Change",
-    "Cursor",
-    "Direction",
-    "Entry",
-    "Filter",
-    "Inner",
-    "Inode",
-    "Progress",
-    "Step",
-    "Window",
-];
+pub const DOUBLED: [&str; 6] = ["Change", "Cursor", "Direction", "Progress", "Step", "Window"];
 
 /// Words in front of the name of a type.
 const TYPES: [&str; 4] = ["struct", "enum", "trait", "union"];

@@ -17,7 +17,7 @@ use cleavedb_values::collect::output::CollectionOutput;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
 use cleavedb_values::collect::survivors::SurvivorWriter;
 use cleavedb_values::groups::sizing::{self, GroupSizes, Slice};
-use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
+use cleavedb_values::groups::victim::{GroupCandidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
 use cleavedb_values::{GroupEdit, GroupLayout, GroupTable, Partition, SegmentSet, SurvivorRoute};
@@ -187,7 +187,7 @@ impl Values {
     /// Collects the groups that were written most; returns what has moved, for the index, or none
     /// if no group is worth it. The old places can be read until [`Values::reclaim`].
     pub fn collect(&mut self) -> Result<Option<Moved>> {
-        let candidates = Candidate::all(&self.table, self.newest, 0, &|_| 0.0);
+        let candidates = GroupCandidate::all(&self.table, self.newest, 0, &|_| 0.0);
         let chosen = VictimPolicy::Greedy.choose(candidates, 0, self.sizes.main_segment);
         if chosen.is_empty() {
             return Ok(None);

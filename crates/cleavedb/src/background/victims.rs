@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, Location};
 use cleavedb_values::groups::Extent;
-use cleavedb_values::groups::victim::{Candidate, group_bytes};
+use cleavedb_values::groups::victim::{GroupCandidate, group_bytes};
 use cleavedb_values::victim::{
     CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
 };
@@ -150,17 +150,18 @@ pub(crate) fn candidates(
     engine: &Engine,
     live: &LiveFiles,
     damaged: &BTreeSet<GroupId>,
-) -> Vec<Candidate> {
+) -> Vec<GroupCandidate> {
     let now = engine.commit.visible();
     let filters = engine.group_filters.lock();
     let false_stubs = |group| filters.false_stubs(group);
-    let mut candidates = Candidate::all(&live.groups, now, live.unexposed, &false_stubs);
+    let mut candidates = GroupCandidate::all(&live.groups, now, live.unexposed, &false_stubs);
     drop(filters);
     candidates.retain(|candidate| !damaged.contains(&candidate.group));
     if let Some(limit) = &engine.limit {
-        let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
+        let worth =
+            |candidates: &[GroupCandidate]| candidates.iter().any(GroupCandidate::is_worth_it);
         let (room, wanted) = (budget::room(engine), worth(&candidates));
-        let len = |candidate: &Candidate| rewritten_max(&live.groups, candidate.group);
+        let len = |candidate: &GroupCandidate| rewritten_max(&live.groups, candidate.group);
         candidates.retain(|candidate| planned(len(candidate)) <= room);
         if wanted && !worth(&candidates) {
             limit.block_jobs();
@@ -284,7 +285,7 @@ pub(crate) fn cold_log_beats(
     };
     let candidates = candidates(engine, live, &jobs.damaged.groups);
     let candidate = candidates.iter().find(|candidate| candidate.group == group);
-    cold.is_better_than(candidate.map_or(CostBenefit::default(), Candidate::gain))
+    cold.is_better_than(candidate.map_or(CostBenefit::default(), GroupCandidate::gain))
 }
 
 /// Whether a collection could free space: of a value file, of a group, or of the cold log.
@@ -304,7 +305,7 @@ pub(crate) fn can_shrink(
     }
     let groups = candidates(engine, live, &damaged.groups);
     let may_win = may_win_group(engine, live, survivors);
-    let wins = |candidate: &Candidate| candidate.is_worth_it() && may_win(candidate.group);
+    let wins = |candidate: &GroupCandidate| candidate.is_worth_it() && may_win(candidate.group);
     groups.iter().any(wins) || coldest(engine, live, damaged, survivors).is_some()
 }
 

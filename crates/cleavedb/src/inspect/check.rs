@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
@@ -208,7 +208,7 @@ fn check_extent(
     let (mut counted, mut listed) = (0, KeyBlock::default());
     while let Some((offset, record)) = reader.next_record()? {
         let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
-        let denied = |filter: &Filter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
+        let denied = |filter: &BloomFilter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
         let group = groups.group_of(encoded_key.as_bytes());
         let foreign = extent.group != GroupId::HOT && group != Some(extent.group);
         let above = !extent.last.is_empty() && *extent.last < *encoded_key.as_bytes();

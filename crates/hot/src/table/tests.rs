@@ -30,7 +30,7 @@ impl World {
         if self.table.must_grow(&plan) {
             return false;
         }
-        self.table.put(plan, Entry::new(tag(hash), slot, 7));
+        self.table.put(plan, PackedEntry::new(tag(hash), slot, 7));
         self.records.add(slot, hash);
         self.next += 1;
         true
@@ -108,7 +108,7 @@ fn without_moves_many_entries_find_no_place() {
         let hash = drawn(1, n);
         match table.free_word(table.buckets_of(hash)) {
             Some(word) => {
-                table.put(Insertion::Free(word), Entry::new(tag(hash), Records::slot(0), 0))
+                table.put(Insertion::Free(word), PackedEntry::new(tag(hash), Records::slot(0), 0))
             }
             None => homeless += 1,
         }
@@ -205,7 +205,7 @@ fn a_chain_survives_changes_of_the_first_entry_of_its_bucket() {
     world.records.remove(entry.slot());
     world.records.add(slot, 5);
     assert_eq!(chain(&world, 5).len(), 5);
-    world.table.change(first, Entry::hotter);
+    world.table.change(first, PackedEntry::hotter);
     assert_eq!(chain(&world, 5).len(), 5);
     let gone = u32::from(entry.slot().record);
     world.check((0..world.next).filter(|n| *n != gone).chain([9 << 16 | 9]));

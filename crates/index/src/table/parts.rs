@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result};
 use cleavedb_storage::{File, FileKind, Name};
@@ -47,7 +47,7 @@ impl TableParts {
     }
 
     /// The filter of its keys.
-    pub fn filter(&self) -> Result<Filter> {
+    pub fn filter(&self) -> Result<BloomFilter> {
         self.source().filter(&self.footer)
     }
 

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::planted::{Bug, planted};
 
 use super::extent::{Extent, Location};
@@ -34,7 +34,7 @@ const SPARE_PART: usize = 4;
 /// A filter, the number of its keys, and the number for which it has room.
 #[derive(Clone, Debug)]
 struct Layer {
-    filter: Filter,
+    filter: BloomFilter,
     keys: usize,
     keys_max: usize,
 }
@@ -78,9 +78,9 @@ impl GroupFilter {
     fn false_rate(&self, uncovered: usize) -> f64 {
         let of_layer = |layer: &Layer| {
             let bits = (layer.filter.memory() * 8) as f64;
-            1.0 - Filter::false_rate(bits / layer.keys.max(1) as f64)
+            1.0 - BloomFilter::false_rate(bits / layer.keys.max(1) as f64)
         };
-        let of_extent = 1.0 - Filter::false_rate(f64::from(FILTER_BITS));
+        let of_extent = 1.0 - BloomFilter::false_rate(f64::from(FILTER_BITS));
         let denied = self.layers.iter().map(of_layer).product::<f64>();
         1.0 - denied * of_extent.powi(uncovered as i32)
     }
@@ -95,7 +95,7 @@ impl GroupFilter {
             // Room for as many as there are: a group that only grows has few layers.
             let keys: usize = self.layers.iter().map(|layer| layer.keys).sum();
             let keys_max = new.len() + spare.max(keys);
-            let filter = Filter::with_room(keys_max, BITS);
+            let filter = BloomFilter::with_room(keys_max, BITS);
             if filter.memory() > room {
                 return;
             }

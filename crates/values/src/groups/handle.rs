@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub struct ExtentHandle {
     key_block_len: u64,
     len: u64,
     /// Read at the first use.
-    filter: OnceLock<Filter>,
+    filter: OnceLock<BloomFilter>,
     obsolete: AtomicBool,
     obsolete_files: Arc<ObsoleteFiles>,
 }
@@ -111,12 +111,12 @@ impl ExtentHandle {
     }
 
     /// Reads and checks the filter, if there is one.
-    pub fn read_filter(&self) -> Result<Option<Filter>> {
+    pub fn read_filter(&self) -> Result<Option<BloomFilter>> {
         if self.filter_len == 0 {
             return Ok(None);
         }
         let offset = self.place.offset + self.records_len;
-        self.read_own(RecordKind::Filter, offset, self.filter_len, Filter::decode).map(Some)
+        self.read_own(RecordKind::Filter, offset, self.filter_len, BloomFilter::decode).map(Some)
     }
 
     /// Reads one of the store's own records, of this kind and length.

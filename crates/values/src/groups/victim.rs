@@ -108,7 +108,7 @@ pub enum VictimPolicy {
 
 /// A group as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct GroupCandidate {
     /// The group.
     pub group: GroupId,
     /// Bytes of its extents.
@@ -119,7 +119,7 @@ pub struct Candidate {
     pub age: SeqNo,
 }
 
-impl Candidate {
+impl GroupCandidate {
     /// All groups of `table`. `now` is the youngest operation; `unexposed` is the estimate of
     /// the bytes of garbage that the table does not know of, `false_stubs` that of group tombstones
     /// that hide nothing.
@@ -160,9 +160,14 @@ impl VictimPolicy {
     /// `room` bytes or one longer group; `seed` is for random choices. Groups that reclaim less
     /// than half as much per moved byte as the first one are left out.
     #[doc(hidden)]
-    pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64, mut room: u64) -> Vec<GroupId> {
-        candidates.retain(Candidate::is_worth_it);
-        let score = |candidate: &Candidate| match self {
+    pub fn choose(
+        self,
+        mut candidates: Vec<GroupCandidate>,
+        seed: u64,
+        mut room: u64,
+    ) -> Vec<GroupId> {
+        candidates.retain(GroupCandidate::is_worth_it);
+        let score = |candidate: &GroupCandidate| match self {
             #[cfg(feature = "experiments")]
             Self::CostBenefit => candidate.cost_benefit(),
             _ => candidate.reclaimable,
@@ -170,7 +175,7 @@ impl VictimPolicy {
         candidates.sort_by_key(|candidate| std::cmp::Reverse((score(candidate), candidate.group)));
         let twice = |gain: CostBenefit| CostBenefit { reclaimed: 2 * gain.reclaimed, ..gain };
         let mut candidates = VecDeque::from(candidates);
-        let mut chosen: Vec<Candidate> = Vec::new();
+        let mut chosen: Vec<GroupCandidate> = Vec::new();
         loop {
             let among = match self {
                 #[cfg(feature = "experiments")]
@@ -181,7 +186,7 @@ impl VictimPolicy {
             };
             let draw = hash64(&seed.to_le_bytes(), chosen.len() as u64);
             let next = candidates.remove(draw as usize % among);
-            let fits = |next: &Candidate| match chosen.first() {
+            let fits = |next: &GroupCandidate| match chosen.first() {
                 Some(first) => {
                     next.bytes <= room && !first.gain().is_better_than(twice(next.gain()))
                 }
@@ -203,8 +208,8 @@ mod tests {
     use crate::GroupEdit;
     use crate::groups::{Extent, Location};
 
-    fn candidates() -> Vec<Candidate> {
-        let of = |group, reclaimable, age| Candidate { group, bytes: 1000, reclaimable, age };
+    fn candidates() -> Vec<GroupCandidate> {
+        let of = |group, reclaimable, age| GroupCandidate { group, bytes: 1000, reclaimable, age };
         let groups = [0, 1, 2, 3].map(GroupId);
         vec![
             of(groups[0], 300, 10),
@@ -237,7 +242,7 @@ mod tests {
         let chosen = |room| VictimPolicy::Greedy.choose(candidates(), 0, room);
         assert_eq!((chosen(0), chosen(2999)), (vec![groups[1]], vec![groups[1]]));
         assert_eq!(VictimPolicy::Greedy.choose(vec![candidates()[3]], 0, 1000), []);
-        let of = |group, reclaimable| Candidate { group, bytes: 1000, reclaimable, age: 10 };
+        let of = |group, reclaimable| GroupCandidate { group, bytes: 1000, reclaimable, age: 10 };
         let alike = vec![of(groups[0], 300), of(groups[1], 290), of(groups[2], 280)];
         let chosen = |room| VictimPolicy::Greedy.choose(alike.clone(), 0, room);
         assert_eq!((chosen(1999), chosen(2000)), (vec![groups[0]], groups[..2].to_vec()));

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, ValuePointer};
@@ -241,7 +241,7 @@ impl<'a> ExtentWriter<'a> {
         extent.records_len = file.len() - extent.place.offset;
         if self.filters {
             let mut filter = Vec::new();
-            Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
+            BloomFilter::build(&hashes, FILTER_BITS).encode(&mut filter);
             let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
             if self.keeps_keys {

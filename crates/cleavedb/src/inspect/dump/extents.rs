@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use cleavedb_base::Error;
-use cleavedb_base::filter::Filter;
+use cleavedb_base::filter::BloomFilter;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{FileIdentity, Header, RecordKind};
 use cleavedb_storage::log::salvage::{Met, salvage};
@@ -158,7 +158,7 @@ impl ExtentWalk<'_, '_> {
     }
 
     fn filter(&mut self, offset: u64, value: &[u8]) -> ControlFlow<()> {
-        match Filter::decode(value) {
+        match BloomFilter::decode(value) {
             Ok(filter) => {
                 let facts = vec![("bytes", (filter.memory() as u64).into())];
                 self.out.line(offset, "filter", facts)

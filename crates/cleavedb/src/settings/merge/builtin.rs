@@ -11,7 +11,7 @@ pub(super) const MAX: &str = "max";
 
 /// All of them.
 pub(super) fn all() -> Vec<Arc<dyn MergeOperator>> {
-    vec![Arc::new(Add), Arc::new(Append), Arc::new(Max)]
+    vec![Arc::new(Add), Arc::new(Concat), Arc::new(Max)]
 }
 
 /// Adds whole numbers, as decimal text. Sums wrap round: otherwise the result would depend on which
@@ -49,9 +49,9 @@ impl MergeOperator for Add {
     }
 }
 
-struct Append;
+struct Concat;
 
-impl MergeOperator for Append {
+impl MergeOperator for Concat {
     fn name(&self) -> &str {
         APPEND
     }

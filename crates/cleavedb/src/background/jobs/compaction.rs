@@ -43,7 +43,7 @@ impl<'a> NewTables<'a> {
     /// If the input tables are in the page cache, the outputs go there too, so that their readers
     /// find them in memory. Otherwise the outputs bypass the page cache: there they would evict
     /// pages that other readers need, and pages of the young log, which would then be written to
-    /// the device although nothing needs that (decision 0022).
+    /// the device although nothing needs that (decision 0021).
     fn new(engine: &'a Engine, inputs_in_memory: bool) -> Self {
         let access = if inputs_in_memory { Access::Random } else { Access::Direct };
         Self { engine, access }

@@ -37,7 +37,6 @@ pub use self::builder::Builder;
 pub use self::keyspace::{BulkLoad, Keyspace};
 use crate::api::transaction::Commits;
 use crate::background::jobs::removal;
-use crate::background::space::reserve;
 use crate::background::threads::Threads;
 use crate::background::{maintenance, memtables, pressure, scheduler};
 use crate::control::debug::debug;
@@ -178,7 +177,7 @@ impl Inner {
             engine.note_held();
             return Some(Ok(()));
         }
-        if reserve::is_full(engine) {
+        if engine.space().is_disk_full() {
             removal::purge(engine);
         }
         // If a thread could not be started, there may be no flush; the log has everything.

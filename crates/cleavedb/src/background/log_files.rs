@@ -14,7 +14,6 @@ use cleavedb_storage::log::{LogFile, PreallocatedLog};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Mode, Name, Storage};
 use cleavedb_values::ValueFileEdit;
 
-use crate::background::space::{budget, reserve, sizes};
 use crate::engine::Engine;
 use crate::operations::commit::Append;
 use crate::settings::volume::Volume;
@@ -41,7 +40,7 @@ pub(crate) fn wants_next_log(engine: &Engine) -> bool {
     let used = |(_, file): &(FileNumber, Arc<LogFile>)| {
         engine.commit.log.buffer().written_upto().saturating_sub(file.base)
     };
-    files.last().is_some_and(|last| used(last) > sizes::log_file_bytes(engine) / 2)
+    files.last().is_some_and(|last| used(last) > engine.space().log_file_bytes() / 2)
 }
 
 /// Creates the next log file and names it in an edit, ahead of its use.
@@ -51,7 +50,7 @@ pub(crate) fn create_next_log(engine: &Engine) -> Result<PreallocatedLog> {
         Some(reused) => reused,
         None => engine.create_file(FileClass::Log, access)?,
     };
-    let reserved = engine.full.allocate_log(&*file, sizes::log_file_bytes(engine));
+    let reserved = engine.full.allocate_log(&*file, engine.space().log_file_bytes());
     let allocated = reserved.map_err(|e| {
         let name = Name::numbered(FileKind::Log, number);
         let error = Error::io("reserve space for the log", e).with("file", name);
@@ -130,7 +129,7 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
         }
     };
     drop(ahead);
-    engine.commit.log.set_file_len(sizes::log_file_bytes(engine));
+    engine.commit.log.set_file_len(engine.space().log_file_bytes());
     let file = engine
         .commit
         .log
@@ -144,8 +143,8 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
         let previous_end = append.appender.previous_end();
         engine.retained_log.begin(number, base, append.last_seq() + 1, Some(previous_end));
     }
-    budget::log_file_begun(engine);
-    reserve::keep_reserve(engine);
+    engine.space().log_file_begun();
+    engine.space().keep_reserve();
     engine.jobs.log_files.lock().push((number, file));
     engine.jobs.wake();
     Ok(())

@@ -13,7 +13,6 @@ use cleavedb_storage::log::{FileHeader, LogReader, TailedFile};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
 use cleavedb_values::ValueFileEdit;
 
-use crate::background::space::budget;
 use crate::engine::Engine;
 use crate::store::manifest::{ChangeLog, Edit, Manifest};
 use crate::store::retained_log::{Keep, LogPart, PartSize, left_behind};
@@ -21,7 +20,7 @@ use crate::store::retained_log::{Keep, LogPart, PartSize, left_behind};
 /// Releases what is not to be kept any more. Returns whether anything was.
 pub(crate) fn enforce(engine: &Engine, manifest: &mut Manifest) -> Result<bool> {
     // The lock of the jobs comes before that of the manifest, so they are not asked.
-    let is_short = engine.full.is_short() || budget::is_near_limit(engine);
+    let is_short = engine.full.is_short() || engine.space().is_near_limit();
     release(engine, manifest, u64::from(is_short))
 }
 

@@ -13,7 +13,6 @@ use cleavedb_values::GroupId;
 
 use crate::background::jobs::separate::unclean;
 use crate::background::jobs::{Begin, compaction, removal};
-use crate::background::space::{reserve, sizes};
 use crate::background::{log_files, memtables, scheduler};
 use crate::control::events;
 use crate::control::failures::JobKind;
@@ -97,7 +96,7 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
         (!lacks_room).then_some(picked)
     };
     let compacted =
-        match compaction::compact(engine, Begin::Open, &sizes::compaction_options(engine), all) {
+        match compaction::compact(engine, Begin::Open, &engine.space().compaction_options(), all) {
             Ok(_) if lacks_room => compact_in_pieces(engine, &|| true, compaction::no_room()),
             Err(e) if e.kind() == ErrorKind::NoSpace => compact_in_pieces(engine, &|| true, e),
             compacted => compacted.map(|tables| tables.is_some()),
@@ -124,7 +123,7 @@ pub(crate) fn compact_in_pieces(
         if !wanted() {
             return Ok(true);
         }
-        let room = reserve::room_on_disk(engine) / part;
+        let room = engine.space().room_on_disk() / part;
         match compact_piece(engine, part) {
             Ok(true) => {
                 (compacted, part) = (Ok(true), 1);
@@ -133,7 +132,7 @@ pub(crate) fn compact_in_pieces(
             // Jobs of other threads may make room.
             Ok(false)
                 if scheduler::waits_for_others(engine)
-                    || reserve::room_on_disk(engine) / part > room => {}
+                    || engine.space().room_on_disk() / part > room => {}
             Ok(false) if compacted.is_err() && !is_piece_due(engine) => return Ok(false),
             Ok(false) => return compacted,
             // Jobs of other threads may take some of the room, so a smaller piece is tried.
@@ -148,15 +147,16 @@ pub(crate) fn compact_in_pieces(
 fn is_piece_due(engine: &Engine) -> bool {
     let jobs = engine.jobs.lock();
     let version = engine.state.load().version.clone();
-    pick_piece(&version, &sizes::compaction_options(engine), &jobs.constraints, u64::MAX).is_some()
+    pick_piece(&version, &engine.space().compaction_options(), &jobs.constraints, u64::MAX)
+        .is_some()
 }
 
 /// Runs a piece that fits a fraction of the room on the disk, one in `part`. If there is none, cuts
 /// a table into shorter ones, so that there may be one next time.
 fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
-    let most = || reserve::room_on_disk(engine) / part;
-    let short = sizes::short_table_bytes(engine);
-    let options = CompactionOptions { table_bytes: short, ..sizes::compaction_options(engine) };
+    let most = || engine.space().room_on_disk() / part;
+    let short = engine.space().short_table_bytes();
+    let options = CompactionOptions { table_bytes: short, ..engine.space().compaction_options() };
     let piece = |version: &Version, constraints: &Constraints| {
         pick_piece(version, &options, constraints, most())
     };
@@ -192,7 +192,7 @@ pub(crate) fn evacuate_all(engine: &Engine) -> Result<bool> {
 /// whether the disk had room for that.
 pub(crate) fn evacuate_once(engine: &Engine) -> Result<bool> {
     let most = flushed_max(moved_beyond(&engine.options));
-    if reserve::room_on_disk(engine) / 2 < most {
+    if engine.space().room_on_disk() / 2 < most {
         return Ok(false);
     }
     flush_with(engine, |append| append.appender.is_begun()).map(|()| true)
@@ -209,14 +209,14 @@ fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<
         }
         // Half of the room, as for a collection in pieces: indexes and last blocks come on top.
         let most = flushed_max(moved_beyond(&engine.options));
-        if left == before || reserve::room_on_disk(engine) / 2 < most {
+        if left == before || engine.space().room_on_disk() / 2 < most {
             return Ok(false);
         }
         match flush_with(engine, |append| append.appender.is_begun()) {
             Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(false),
             flushed => flushed?,
         }
-        if reserve::is_full(engine) {
+        if engine.space().is_disk_full() {
             removal::purge(engine);
         }
         before = left;

@@ -1,6 +1,5 @@
 //! Jobs, what plans and bounds them, and calls that wait for them.
 
-pub(crate) mod space;
 pub(crate) mod log_retention;
 pub(crate) mod log_files;
 pub(crate) mod memtables;

@@ -9,7 +9,6 @@ use cleavedb_index::compaction::range::{RangeGoal, RangeStep, pick_range};
 
 use crate::background::jobs::{Begin, compaction};
 use crate::background::scheduler;
-use crate::background::space::{budget, sizes};
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::operations::bounds::Bounds;
@@ -21,7 +20,7 @@ const LOOKS: usize = 100;
 /// reader sees.
 pub(crate) fn compact_range(engine: &Engine, bounds: &Bounds, upto: SeqNo) -> Result<()> {
     let _hurry = engine.pacer.hurry_flushes();
-    let options = sizes::compaction_options(engine);
+    let options = engine.space().compaction_options();
     let (mut clean, mut looks) = (BTreeSet::new(), 0);
     loop {
         let goal = RangeGoal { lower: &bounds.lower, upper: &bounds.upper, upto, clean: &clean };
@@ -74,7 +73,7 @@ pub(crate) fn wait_for_jobs(engine: &Engine, looks: &mut usize) -> Result<()> {
         return Ok(());
     }
     if let Some(limit) = &engine.limit {
-        return Err(budget::exhausted(engine, limit));
+        return Err(engine.space().exhausted(limit));
     }
     let what = "a request for a range of keys waits for a job that does not come; this is a bug, \
                 please report it with the metrics";

@@ -13,12 +13,11 @@ use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, Result};
 use cleavedb_storage::Borrower;
 
 use crate::background::jobs::removal;
 use crate::background::maintenance::ignore_no_space;
-use crate::background::space::{budget, reserve};
 use crate::background::{log_retention, maintenance, pressure, scheduler};
 use crate::control::events;
 use crate::control::metrics::StallCause;
@@ -40,16 +39,14 @@ const SETTLES_MAX: usize = 100;
 const SETTLE_REST: Duration = Duration::from_millis(10);
 
 /// Stops a write that would come too near to the limit: waits for space, or fails if there is none.
-pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
-    if !is_out_of_space(engine, limit, need) {
-        return Ok(());
-    }
+pub(crate) fn find_space(engine: &Engine, need: Need) -> Result<()> {
+    let Some(limit) = &engine.limit else { return Ok(()) };
     events::check_may_wait()?;
     let _rush = engine.pacer.rush();
     engine.waiting(StallCause::Space, || search(engine, limit, need))
 }
 
-pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
+fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     // One thread searches for all: the others wait for the lock.
     let mut searched = limit.searched.lock();
     if !is_still_out_of_space(engine, limit, need)? {
@@ -65,7 +62,7 @@ pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
         }
     }
     if searched.as_ref().is_some_and(|last| is_backing_off(engine, limit, last, need)) {
-        return Err(budget::exhausted(engine, limit));
+        return Err(engine.space().exhausted(limit));
     }
     let start = Instant::now();
     *limit.collected.lock() = ReclaimHistory::default();
@@ -82,17 +79,12 @@ pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     }
     let (reclaim_snapshot, end) = (reclaim_snapshot(engine, limit), Instant::now());
     *searched = Some(ReclaimAttempt { reclaim_snapshot, end, took: end - start });
-    Err(budget::exhausted(engine, limit))
+    Err(engine.space().exhausted(limit))
 }
 
 /// Whether it is too early for another search. Deletes search again whenever anything has changed,
 /// since they are what frees space.
-pub(crate) fn is_backing_off(
-    engine: &Engine,
-    limit: &Limit,
-    last: &ReclaimAttempt,
-    need: Need,
-) -> bool {
+fn is_backing_off(engine: &Engine, limit: &Limit, last: &ReclaimAttempt, need: Need) -> bool {
     let reclaim_snapshot = reclaim_snapshot(engine, limit);
     let manual = engine.options.background == Background::Manual;
     if manual || need == Need::Deletes || reclaim_snapshot == last.reclaim_snapshot {
@@ -106,23 +98,23 @@ pub(crate) fn is_backing_off(
 }
 
 /// Updates the pressure; returns whether there still is no space.
-pub(crate) fn is_still_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> Result<bool> {
+fn is_still_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> Result<bool> {
     engine.check_open()?;
     pressure::update_pressure(engine);
     Ok(is_out_of_space(engine, limit, need))
 }
 
-pub(crate) fn is_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> bool {
+fn is_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> bool {
     match need {
-        Need::Write => budget::lacks_space(engine),
+        Need::Write => engine.space().lacks_space(),
         Need::Deletes => limit.is_reached(need),
-        Need::Long(len) => budget::lacks_space(engine) || budget::refuses_long(engine, len),
+        Need::Long(len) => engine.space().lacks_space() || engine.space().refuses_long(len),
     }
 }
 
 /// Runs the jobs that are due, until there is space. A job that has written its output but not yet
 /// given its inputs back makes the store look full, so the loop waits until no job is under way.
-pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
+fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     for _ in 0..SETTLES_MAX {
         settle_past_damage(engine, &|| is_out_of_space(engine, limit, need))?;
         if !is_out_of_space(engine, limit, need) || limit.budget.planned() == 0 {
@@ -135,7 +127,7 @@ pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Resul
 
 /// Runs the jobs that are due, as long as `wanted` holds. If a job finds damage, the damaged file
 /// is left alone from then on, and the other jobs go on: damage is no reason to refuse a write.
-pub(crate) fn settle_past_damage(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
+fn settle_past_damage(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     loop {
         let left_alone = engine.jobs.lock().left_alone();
         let settled = scheduler::wait_idle_while(engine, wanted);
@@ -145,7 +137,7 @@ pub(crate) fn settle_past_damage(engine: &Engine, wanted: &dyn Fn() -> bool) -> 
     }
 }
 
-pub(crate) fn reclaim_snapshot(engine: &Engine, limit: &Limit) -> ReclaimSnapshot {
+fn reclaim_snapshot(engine: &Engine, limit: &Limit) -> ReclaimSnapshot {
     let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());
     ReclaimSnapshot { visible, snapshots, data: limit.budget.data() }
 }
@@ -160,17 +152,6 @@ const ROUNDS: u32 = 6;
 /// `MUCH`.
 const MUCH: u64 = 8;
 
-/// The error of a write without room for its log: deletes get one that says that the reserve is
-/// used up.
-pub(crate) fn no_room_for_log(engine: &Engine, ops: Ops<'_>, error: Error) -> Error {
-    if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || ops.need() != Need::Deletes {
-        return error;
-    }
-    let message = "the disk is full, and what is reserved on it for deletes is used up; \
-                   compact and collect give back what was deleted so far";
-    Error::new(ErrorKind::NoSpace, message).with("reserve", engine.full.reserve.len())
-}
-
 /// Makes room for the log of `ops`, which has found the disk full `attempts` times, or fails with
 /// the `error` of the last attempt. Other writes get a flush, which frees the log of what it
 /// flushed. Deletes get more, since they are what frees space: tables are merged and value files
@@ -182,13 +163,9 @@ pub(crate) fn make_room_on_disk(
     attempts: u32,
     error: Error,
 ) -> Result<()> {
-    if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || engine.check_open().is_err()
-    {
-        return Err(error);
-    }
     if log_retention::give_up_oldest(engine) {
         removal::purge(engine);
-        reserve::keep_reserve(engine);
+        engine.space().keep_reserve();
         return Ok(());
     }
     events::check_may_wait()?;
@@ -204,31 +181,31 @@ pub(crate) fn make_room_on_disk(
 }
 
 /// Flushes what is in MemTables, if a good part of the reserve is kept for that.
-pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
-    let much = reserve::unflushed(engine) >= engine.full.reserve.wanted() / MUCH;
+fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
+    let much = engine.space().unflushed() >= engine.full.reserve.wanted() / MUCH;
     if !much || !engine.full.is_short() || flush_young(engine).is_err() {
         return Err(error);
     }
     removal::purge(engine);
-    reserve::keep_reserve(engine);
+    engine.space().keep_reserve();
     if engine.full.is_short() { Err(error) } else { Ok(()) }
 }
 
 /// Flushes what is in MemTables. If the most MemTables wait already, it waits for them and seals no
 /// other: each call that fails would add one more.
-pub(crate) fn flush_young(engine: &Engine) -> Result<()> {
+fn flush_young(engine: &Engine) -> Result<()> {
     let lag = engine.state.load().waiting() >= engine.options.memtables_max();
     if lag { scheduler::wait_idle(engine) } else { maintenance::flush_all(engine) }
 }
 
 /// Frees space for deletes of `len` bytes: half of the reserve's part for deletes, if possible; it
 /// fails if there is not even room for `len` bytes.
-pub(crate) fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> Result<()> {
+fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> Result<()> {
     let reserve = &engine.full.reserve;
     let mut futile_search = engine.full.futile_search.lock();
     let is_out_of_space = |len: u64| {
         removal::purge(engine);
-        reserve::keep_reserve(engine);
+        engine.space().keep_reserve();
         engine.full.is_short() && reserve.left_for(Borrower::Deletes) < len
     };
     let least = LOG_LEAST.max(len);

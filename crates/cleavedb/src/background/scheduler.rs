@@ -14,7 +14,6 @@ use crate::background::jobs::flush::Flush;
 use crate::background::jobs::log_preallocation::Preallocate;
 use crate::background::jobs::{Begin, Job, compaction, perform, removal};
 use crate::background::pressure;
-use crate::background::space::reserve;
 use crate::control::events;
 use crate::control::failures::{JobKind, LastFailure};
 use crate::engine::Engine;
@@ -106,7 +105,7 @@ pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
 fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     let _guard = PanicGuard(engine);
     let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
-    let full = frees && reserve::is_full(engine);
+    let full = frees && engine.space().is_disk_full();
     if full {
         removal::purge(engine);
     }
@@ -137,7 +136,7 @@ fn done<'e, J: Job<'e>>(engine: &'e Engine, request: J::Request) -> Result<bool>
 /// it has ended before this. A job that fails here is due again at the next open.
 pub(crate) fn tidy(engine: &Engine) {
     let _guard = PanicGuard(engine);
-    if engine.limit.is_none() && !reserve::is_full(engine) {
+    if engine.limit.is_none() && !engine.space().is_disk_full() {
         let _ = compaction::compact_shortly(engine);
         let _ = perform::<Collect<'_>>(engine, Begin::AtClose);
     }

@@ -16,7 +16,6 @@ use cleavedb_base::sync::thread::JoinHandle;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
-use crate::background::space::reserve;
 use crate::background::{memtables, scheduler};
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
@@ -170,7 +169,7 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Attempt {
 /// Called when there was no request for work for the time `rest`.
 fn rested(engine: &Engine, rest: Duration) {
     give_back_pages(engine);
-    if rest >= DELETES_REST && !reserve::is_full(engine) {
+    if rest >= DELETES_REST && !engine.space().is_disk_full() {
         memtables::rotate_dead(engine, MANY / 2);
         memtables::rotate_expired(engine);
     }

@@ -12,6 +12,7 @@ pub(crate) mod range_tombstones;
 pub(crate) mod range_deletes;
 pub(crate) mod encoded_changes;
 pub(crate) mod value_files;
+pub(crate) mod space;
 pub(crate) mod panic_guard;
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use crate::control::poison::Poison;
 use crate::control::throttle::Throttle;
 use crate::control::totals::Totals;
 use crate::engine::job_state::Jobs;
+use crate::engine::space::SpaceContext;
 use crate::operations::catalog::Catalog;
 use crate::operations::commit::Commit;
 use crate::settings::filter::JobFilter;
@@ -132,6 +134,23 @@ impl Engine {
     /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
+    }
+
+    /// The parts that know about space.
+    pub(crate) fn space(&self) -> SpaceContext<'_> {
+        SpaceContext {
+            options: &self.options,
+            storage: &self.storage,
+            log: &self.commit.log,
+            state: &self.state,
+            manifest: &self.manifest,
+            jobs: &self.jobs,
+            throttle: &self.throttle,
+            limit: self.limit.as_ref(),
+            full: &self.full,
+            counters: &self.counters,
+            dead_reads: &self.dead_reads,
+        }
     }
 
     /// The filter of values, as a job asks it.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_storage::log::Log;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::collect::survivors::NewSegment;
@@ -15,6 +16,7 @@ use cleavedb_values::groups::{Extent, ExtentHandle, Location};
 use cleavedb_values::{GroupEdit, GroupTable, SegmentSet, ValueFileEdit, ValueLayout, victim};
 
 use crate::engine::Engine;
+use crate::engine::job_state::Jobs;
 use crate::store::manifest::{Edit, LiveFiles, ReplayHead};
 
 /// The groups of a new database: one, if its layout has groups. Flushes create more, once the
@@ -227,10 +229,10 @@ pub(crate) fn retire_segments(engine: &Engine, live: &LiveFiles, files: &[(FileN
 }
 
 /// Bytes of value files, the log in use and blobs included.
-pub(crate) fn value_bytes(engine: &Engine, live: &LiveFiles) -> u64 {
+pub(crate) fn value_bytes(jobs: &Jobs, log: &Log, live: &LiveFiles) -> u64 {
     let sealed = live.value_files.sealed(FileNumber(u64::MAX));
     let all = sealed + live.groups.bytes() + live.value_files.blob_bytes();
     // The table of value files does not have the lengths of log files begun since the replay head.
-    let first = engine.jobs.log_files.lock().first().map(|(_, file)| file.base);
-    all + first.map_or(0, |base| engine.commit.log.buffer().written_upto().saturating_sub(base))
+    let first = jobs.log_files.lock().first().map(|(_, file)| file.base);
+    all + first.map_or(0, |base| log.buffer().written_upto().saturating_sub(base))
 }

@@ -11,7 +11,6 @@ use cleavedb_base::{ErrorKind, KeyspaceId, Result, SeqNo};
 
 use crate::background::jobs::removal;
 use crate::background::maintenance::{self, ignore_no_space};
-use crate::background::space::reserve;
 use crate::background::{range_collection, scheduler};
 use crate::engine::Engine;
 use crate::open::session;
@@ -62,7 +61,7 @@ fn shrink(engine: &Engine) -> Result<()> {
     }
     log.give_back(&mut append.appender)?;
     drop(append);
-    reserve::cut_reserve(engine);
+    engine.space().cut_reserve();
     Ok(())
 }
 

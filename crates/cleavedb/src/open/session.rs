@@ -21,7 +21,6 @@ use cleavedb_storage::{
 use cleavedb_values::ValueFileEdit;
 
 use crate::background::jobs::removal;
-use crate::background::space::{reserve, sizes};
 use crate::background::{log_files, log_retention};
 use crate::engine::Engine;
 use crate::engine::range_deletes::RangeDeletes;
@@ -33,7 +32,8 @@ use crate::operations::ops::Ops;
 use crate::settings::options::Durability;
 use crate::store::manifest::{ChangeLog, Edit, LiveFiles, Manifest, Session};
 use crate::writes::dictionaries;
-use crate::writes::write::{self, SEQS_RESERVED, Terms};
+use crate::writes::room::SEQS_RESERVED;
+use crate::writes::write::{self, Terms};
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
 /// if MemTables are small.
@@ -58,8 +58,8 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     engine.check_open()?;
     let mut manifest = engine.manifest.lock();
     let is_copy = notice_copy(engine, &mut manifest);
-    sizes::note_bytes(engine, &manifest);
-    reserve::keep_reserve(engine);
+    engine.space().note_bytes(&manifest);
+    engine.space().keep_reserve();
     if engine.storage.volumes().next().is_some() {
         manifest.begin_anew();
     }
@@ -132,7 +132,7 @@ fn begin_log(
     let segment = begun?;
     let drain = engine.options.write_back_of(window.capacity());
     engine.commit.log.begin(&mut append.appender, window, drain, first);
-    engine.commit.log.set_file_len(sizes::log_file_bytes(engine));
+    engine.commit.log.set_file_len(engine.space().log_file_bytes());
     let file = append.appender.file().clone();
     debug_assert_eq!(file.base, base);
     if manifest.live().value_files.get(number).is_some_and(|facts| facts.live > 0) {
@@ -216,7 +216,7 @@ fn resumed_log(
     let position = append.appender.next();
     let Some((number, facts)) = last_log(manifest.live(), position) else { return Ok(None) };
     let (base, end) = (facts.base, position - facts.base);
-    if end > sizes::log_file_bytes(engine) / 4 * 3 {
+    if end > engine.space().log_file_bytes() / 4 * 3 {
         return Ok(None);
     }
     let name = Name::numbered(FileKind::Log, number);
@@ -285,7 +285,7 @@ const TIDYING_MAX: usize = 2048;
 pub(crate) fn remove_forgotten(engine: &Engine) {
     let is_busy = || {
         let waits = engine.state.load().waiting() > 0 || !engine.throttle.is_idle();
-        reserve::is_full(engine) || waits
+        engine.space().is_disk_full() || waits
     };
     if !is_busy() {
         let _ = dictionaries::forget_dropped(engine);
@@ -383,7 +383,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     };
     engine.commit_edit(&mut manifest, &edit)?;
     // The log may be removed now, and the reserve is cut accordingly.
-    sizes::note_bytes(engine, &manifest);
+    engine.space().note_bytes(&manifest);
     let live = manifest.live().clone();
     drop((manifest, append));
     // From here on a file that cannot be removed is an orphan, which the next open removes.
@@ -393,7 +393,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
         value_files::retire_segments(engine, &live, &gone);
         removal::purge(engine);
     }
-    reserve::cut_reserve(engine);
+    engine.space().cut_reserve();
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct ReclaimAttempt {
 }
 
 /// The purpose of space.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A write.
     Write,

@@ -16,7 +16,6 @@ use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter, LEN_MAX};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
 use cleavedb_values::{Blob, ValueFileEdit};
 
-use crate::background::space::budget;
 use crate::background::{memtables, reclaim};
 use crate::engine::Engine;
 use crate::engine::value_files;
@@ -28,6 +27,7 @@ use crate::settings::options::Durability;
 use crate::settings::time::Lifetime;
 use crate::store::limit::Need;
 use crate::store::manifest::Edit;
+use crate::writes::room;
 use crate::writes::write::{self, Terms};
 
 /// Bytes of a blob that are written between two looks at the room for more, and at whether the
@@ -167,14 +167,12 @@ fn check_room(engine: &Engine, len: u64) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
     if engine.full.is_short() {
-        write::check_disk_now(engine)?;
+        room::check_disk(engine, Need::Write)?;
     }
-    if let Some(limit) = &engine.limit
-        && budget::refuses_long(engine, LOOK)
-    {
-        return reclaim::find_space(engine, limit, Need::Long(LOOK));
+    match engine.space().refuses_long(LOOK) {
+        true => reclaim::find_space(engine, Need::Long(LOOK)),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Names the file of a blob by an edit, and opens it for readers.

@@ -1,20 +1,13 @@
-//! Writes, above the commit path: slow-down, accounting, and room for the batch.
+//! Writes, above the commit path: admission, waits, and accounting.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{MutexGuard, thread};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
-use cleavedb_storage::log::FileHeader;
 
-use crate::background::jobs::removal;
-use crate::background::space::{budget, reserve};
-use crate::background::{
-    log_files, log_retention, memtables, operand_chains, pressure, reclaim, scheduler,
-};
+use crate::background::{memtables, operand_chains, reclaim, scheduler};
 use crate::control::events;
 use crate::control::failures::JobKind;
 use crate::control::latency::Operation;
@@ -28,8 +21,8 @@ use crate::operations::commit::Append;
 use crate::operations::ops::Ops;
 use crate::operations::recent_writes::ReadSet;
 use crate::settings::options::{Background, Durability};
-use crate::store::limit::{Limit, Need};
-use crate::store::manifest::Edit;
+use crate::writes::admission::{self, Admission, Awaited, Facts, Obstacle};
+use crate::writes::room;
 
 /// What a commit depends on, besides its operations.
 #[derive(Clone, Copy, Default)]
@@ -120,16 +113,10 @@ pub(crate) fn write(
     engine.gate.check_open()?;
     let synced = durability == Durability::Sync;
     let _timer = engine.timer(if synced { Operation::SyncedWrite } else { Operation::Write });
-    slow_down(engine, ops, bytes)?;
-    if let Some(limit) = &engine.limit {
-        make_room_for_long(engine, limit, ops)?;
-    }
-    let mut attempts = 0;
-    while let Err(e) = commit_batch(engine, ops, durability, terms) {
-        attempts += 1;
-        engine.tell_refusal();
-        reclaim::make_room_on_disk(engine, ops, attempts, e)?;
-    }
+    let len = ops.record_bytes();
+    let committed = admit(engine, ops, len, bytes)
+        .and_then(|append| commit_batch(engine, append, ops, len, durability, terms));
+    committed.inspect_err(|_| engine.tell_refusal())?;
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
     engine.counters.operations.add(ops.op_count() as u64);
@@ -139,286 +126,126 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Slows a writer down by how far background work is behind.
+/// The append lock, with room for `ops`, which have `len` bytes in all and `bytes` of keys and
+/// values. Does what admission says about each obstacle until there is none.
 #[inline]
-fn slow_down(engine: &Engine, ops: Ops<'_>, bytes: u64) -> Result<()> {
-    if engine.throttle.is_idle() {
-        return Ok(());
+fn admit<'e>(
+    engine: &'e Engine,
+    ops: Ops<'_>,
+    len: u64,
+    bytes: u64,
+) -> Result<MutexGuard<'e, Append>> {
+    let slowed = !engine.throttle.is_idle();
+    let (mut next, mut failures) = (slowed.then(|| behind(engine, bytes)).flatten(), 0);
+    loop {
+        let met = match next.take() {
+            Some(met) => met,
+            None => match room::lock_with_room(engine, ops, len) {
+                Ok(append) => return Ok(append),
+                Err(met) => met,
+            },
+        };
+        failures += u32::from(matches!(met, Obstacle::Failed(_)));
+        next = overcome(engine, ops, met, failures)?;
     }
-    slow_down_now(engine, ops, bytes)
 }
 
+/// How far background work is behind, for a writer of `bytes` bytes.
 #[cold]
-fn slow_down_now(engine: &Engine, ops: Ops<'_>, bytes: u64) -> Result<()> {
+fn behind(engine: &Engine, bytes: u64) -> Option<Obstacle> {
     if let Some(cause) = engine.throttle.stop() {
-        events::check_may_wait()?;
-        // Deletes pass: they ask for their space when they begin a log file. Whether they pass is
-        // asked again after the wait, which may show that the disk is full.
-        let has_room = || engine.limit.is_some() || reserve::is_full(engine);
-        let passes = || has_room() && ops.need() == Need::Deletes;
-        if !budget::lacks_space(engine) {
-            let waited = engine.waiting(cause, || wait_for_background(engine));
-            // Below a space limit a search may still find space.
-            let searches = engine.limit.is_some() && !passes();
-            waited.or_else(|e| match e.kind() {
-                ErrorKind::NoSpace if passes() => Ok(()),
-                // On a full disk no job may have room; the writer then gets the error when it
-                // reserves log space.
-                ErrorKind::Stalled if passes() || searches || reserve::is_full(engine) => Ok(()),
-                _ => Err(e),
-            })?;
-        }
-        let stopped = engine.throttle.stop().is_some() && !passes();
-        if let Some(limit) = engine.limit.as_ref().filter(|_| stopped) {
-            return reclaim::find_space(engine, limit, Need::Write);
-        }
-    } else if engine.options.background != Background::Manual
-        && let Some((cause, pause)) = engine.throttle.pause(bytes, Instant::now())
-    {
-        thread::sleep(pause);
-        engine.stalled(cause, pause);
+        return Some(Obstacle::Stopped(cause));
     }
-    Ok(())
+    if engine.options.background == Background::Manual {
+        return None;
+    }
+    let (cause, pause) = engine.throttle.pause(bytes, Instant::now())?;
+    Some(Obstacle::Slowed(cause, pause))
 }
 
-/// Waits, or runs jobs, until writers are not stopped any more, or until there is a lack of space.
-fn wait_for_background(engine: &Engine) -> Result<()> {
-    // The cause is asked each time, since another one may replace it during the wait.
-    scheduler::wait_or_work(
-        engine,
-        || engine.throttle.stop().is_none() || budget::lacks_space(engine),
-        || engine.throttle.stop().map(JobKind::awaited),
-    )
-}
-
-/// Searches for space for a batch that is longer than a log file, if there is too little.
-fn make_room_for_long(engine: &Engine, limit: &Limit, ops: Ops<'_>) -> Result<()> {
-    let len = ops.record_bytes();
-    if len <= engine.options.tuning.log_file_bytes || !budget::refuses_long(engine, len) {
-        return Ok(());
+/// Does what admission says about the obstacle that `ops` have met, after as many `failures`.
+/// Returns what that has led to, if it must be asked about, too.
+#[cold]
+fn overcome(
+    engine: &Engine,
+    ops: Ops<'_>,
+    met: Obstacle,
+    failures: u32,
+) -> Result<Option<Obstacle>> {
+    let need = ops.need();
+    let facts = Facts {
+        need,
+        is_limited: engine.limit.is_some(),
+        is_limit_reached: engine.space().is_limit_reached(need),
+        lacks_space: engine.space().lacks_space(),
+        is_disk_full: engine.space().is_disk_full(),
+        is_open: engine.check_open().is_ok(),
+    };
+    match (admission::ask(&met, &facts), met) {
+        (Admission::Go, _) => Ok(None),
+        (Admission::Pause(cause, pause), _) => {
+            thread::sleep(pause);
+            engine.stalled(cause, pause);
+            Ok(None)
+        }
+        (Admission::Wait(awaited), _) => wait(engine, awaited),
+        (Admission::Reclaim(_), Obstacle::Failed(e)) => {
+            reclaim::make_room_on_disk(engine, ops, failures, e).map(|()| None)
+        }
+        (Admission::Reclaim(need), _) => reclaim::find_space(engine, need).map(|()| None),
+        (Admission::Refuse(e), _) => Err(e),
     }
-    reclaim::find_space(engine, limit, Need::Long(len))
 }
 
 /// Interval at which a writer that waits for the end of a bulk load looks again.
 const LOAD_LOOK: Duration = Duration::from_millis(10);
 
-/// Sequence numbers that one edit reserves.
-pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
-
-/// Least number of reserved sequence numbers after a commit: before fewer are left, more are
-/// reserved.
-const SEQS_LOW: SeqNo = 1 << 22;
-
-/// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
-/// may replace the MemTable and the log file. `false` if the caller must wait without the lock and
-/// try again.
-fn make_room(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<bool> {
-    engine.check_open()?;
-    check_disk(engine, ops)?;
-    let outgrows_file = len > engine.options.tuning.log_file_bytes;
-    let growth = engine.commit.log.growth(&append.appender, len);
-    if let Some(longer) = growth.filter(|_| !engine.full.is_short()) {
-        engine.commit.grow_window(append, &*engine.storage, longer)?;
-    }
-    let refused = |_: &&Limit| outgrows_file && budget::refuses_long(engine, len);
-    if let Some(limit) = engine.limit.as_ref().filter(refused) {
-        return Err(budget::exhausted(engine, limit));
-    }
-    if memtable_full(engine, append) {
-        let crowded = engine.state.load().waiting() >= engine.options.memtables_max();
-        match crowded {
-            false => memtables::rotate_memtable(engine, append),
-            true if squeezes_in(engine, append, ops) => {}
-            true => return Ok(false),
-        }
-    }
-    let long = have_long(engine, ops);
-    let apart = long && needs_file_for_long(append);
-    if apart || engine.commit.log.needs_file(&append.appender, len) {
-        // The limit is asked under the lock, since any number of writers may have passed before it
-        // was reached.
-        if is_stopped_by_limit(engine, ops) {
-            return Ok(false);
-        }
-        log_files::rotate_log(engine, append)
-            .map_err(|e| reclaim::no_room_for_log(engine, ops, e))?;
-    }
-    if allocate(engine, append, ops, len).map_err(|e| reclaim::no_room_for_log(engine, ops, e))? {
-        reserve::keep_reserve(engine);
-        // The next log file may be due now.
-        engine.jobs.wake();
-    }
-    if outgrows_file && engine.limit.is_some() {
-        append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
-    }
-    if long {
-        append.memtable.has_long_in(append.appender.file().number);
-    }
-    reserve_seqs(engine, append.last_seq() + ops.op_count() as u64)?;
-    Ok(true)
-}
-
-/// Waits until there may be room for `ops`.
-fn wait_for_room(engine: &Engine, ops: Ops<'_>) -> Result<()> {
-    events::check_may_wait()?;
-    if let Some(limit) = engine.limit.as_ref().filter(|_| is_stopped_by_limit(engine, ops)) {
-        pressure::update_pressure(engine);
-        return reclaim::find_space(engine, limit, ops.need());
-    }
-    let has_room = || engine.state.load().waiting() < engine.options.memtables_max();
-    let flushed = || scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush));
-    engine.waiting(StallCause::Flush, flushed)
-}
-
-/// Waits a while for the end of a bulk load that is being published.
-#[cold]
-fn wait_for_load(engine: &Engine) -> Result<()> {
+/// Waits, or runs jobs; returns what admission is to be asked about then.
+fn wait(engine: &Engine, awaited: Awaited) -> Result<Option<Obstacle>> {
     // A load waits for flushes, and a listener may be called by one.
     events::check_may_wait()?;
-    let mut state = engine.jobs.lock();
-    engine.check_open()?;
-    if state.load.is_some() {
-        engine.jobs.progress.wait_for(&mut state, LOAD_LOOK);
-    }
-    Ok(())
-}
-
-/// Whether the space limit is reached for `ops`.
-fn is_stopped_by_limit(engine: &Engine, ops: Ops<'_>) -> bool {
-    engine.limit.as_ref().is_some_and(|limit| limit.is_reached(ops.need()))
-}
-
-fn memtable_full(engine: &Engine, append: &Append) -> bool {
-    let covered = append.appender.next() - append.memtable.start;
-    let limits = &engine.memtable_limits;
-    let log_bytes = limits.log_bytes.min(engine.throttle.log_bytes_per_memtable_max());
-    !append.memtable.table.is_empty()
-        && (append.memtable.table.memory() >= limits.memory || covered >= log_bytes)
-}
-
-/// Reserves log space for `len` bytes. On a full disk deletes get some from the reserve.
-fn allocate(engine: &Engine, append: &mut Append, ops: Ops<'_>, len: u64) -> Result<bool> {
-    loop {
-        let allocated = engine.commit.log.allocate(&mut append.appender, len);
-        let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
-        if !full || engine.limit.is_some() {
-            return allocated;
+    match awaited {
+        Awaited::Work(cause) => {
+            let done = || engine.throttle.stop().is_none() || engine.space().lacks_space();
+            // The cause is asked each time, since another one may replace it during the wait.
+            let kind = || engine.throttle.stop().map(JobKind::awaited);
+            let waited = || scheduler::wait_or_work(engine, done, kind);
+            Ok(Some(Obstacle::Waited(engine.waiting(cause, waited))))
         }
-        // Space that no reader holds any more is given back first.
-        let freed = || {
-            removal::purge_under_locks(engine)
-                || log_retention::give_up_oldest(engine)
-                || engine.full.lends(ops.need(), len)
-        };
-        if !freed() {
-            return allocated;
+        Awaited::Flush => {
+            let has_room = || engine.state.load().waiting() < engine.options.memtables_max();
+            let flushed = || scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush));
+            Ok(engine.waiting(StallCause::Flush, flushed).err().map(Obstacle::Failed))
+        }
+        Awaited::Load => {
+            let mut state = engine.jobs.lock();
+            engine.check_open()?;
+            if state.load.is_some() {
+                engine.jobs.progress.wait_for(&mut state, LOAD_LOOK);
+            }
+            Ok(None)
         }
     }
 }
 
-/// Whether `ops` may go to a full MemTable although no other may be begun: deletes may, on a full
-/// disk, where flushes may wait for the space that the deletes free.
-fn squeezes_in(engine: &Engine, append: &Append, ops: Ops<'_>) -> bool {
-    let most = engine.options.memtable().saturating_mul(2);
-    reserve::is_full(engine) && ops.need() == Need::Deletes && append.memtable.table.memory() < most
-}
-
-/// Whether `ops` has a long value to which tables will point in the log, although they point to no
-/// other value there.
-fn have_long(engine: &Engine, ops: Ops<'_>) -> bool {
-    engine.options.log().keeps_long_values() && ops.have_separated()
-}
-
-/// Whether a long value must not go to the log file in use, because a flush may have covered the
-/// front of the file without a sync. After a crash the front could be missing, which a reader of
-/// the file from its start would find damaged.
-fn needs_file_for_long(append: &Append) -> bool {
-    let file = append.appender.file();
-    let begun_before = append.memtable.start > file.base + FileHeader::RECORD_LEN as u64;
-    begun_before && !append.memtable.is_long_in(file.number) && !planted(Bug::LongBehindUnsynced)
-}
-
-fn reserve_seqs(engine: &Engine, last: SeqNo) -> Result<()> {
-    if last + SEQS_LOW < engine.jobs.seq_limit() {
-        return Ok(());
-    }
-    if last > cleavedb_base::limits::SEQ_MAX - 2 * SEQS_RESERVED {
-        let message = "sequence numbers are used up; export the data and import it anew";
-        return Err(Error::new(ErrorKind::NoSpace, message));
-    }
-    let limit = last + SEQS_RESERVED;
-    let mut manifest = engine.manifest.lock();
-    engine.commit_edit(&mut manifest, &Edit { seq_limit: Some(limit), ..Edit::default() })?;
-    engine.jobs.set_seq_limit(limit);
-    Ok(())
-}
-
-/// The append lock, with room for `ops`, of `len` bytes in all.
-fn lock_with_room<'e>(
-    engine: &'e Engine,
-    ops: Ops<'_>,
-    len: u64,
-) -> Result<MutexGuard<'e, Append>> {
-    loop {
-        let mut append = engine.commit.open_append()?;
-        if append.is_held() {
-            drop(append);
-            wait_for_load(engine)?;
-            continue;
-        }
-        if make_room(engine, &mut append, ops, len)? {
-            return Ok(append);
-        }
-        drop(append);
-        wait_for_room(engine, ops)?;
-    }
-}
-
-/// Commits `ops` as one batch.
+/// Commits `ops` as one batch, under the lock that has room for them.
 fn commit_batch(
     engine: &Engine,
+    append: MutexGuard<'_, Append>,
     ops: Ops<'_>,
+    len: u64,
     durability: Durability,
     terms: Terms<'_>,
 ) -> Result<()> {
-    let (len, expiring) = (ops.record_bytes(), ops.expiring());
-    let append = lock_with_room(engine, ops, len)?;
     terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
     }
-    append.memtable.will_expire(expiring);
+    append.memtable.will_expire(ops.expiring());
     if terms.must_read.is_some_and(|must_read| must_read()) {
         let what = "a merge has to read, since a value that expires was put near it meanwhile";
         return Err(Error::new(ErrorKind::Conflict, what));
     }
     let numbered = terms.numbered.unwrap_or(&|_| {});
     engine.commit.write(append, ops, len, durability, numbered, || engine.state.load())
-}
-
-/// Refuses writes other than deletes while the reserve is in use.
-#[inline]
-pub(crate) fn check_disk(engine: &Engine, ops: Ops<'_>) -> Result<()> {
-    if !engine.full.is_short() || ops.need() == Need::Deletes {
-        return Ok(());
-    }
-    check_disk_now(engine)
-}
-
-#[cold]
-pub(crate) fn check_disk_now(engine: &Engine) -> Result<()> {
-    // Space that no reader holds any more is given back first.
-    removal::purge_under_locks(engine);
-    reserve::keep_reserve(engine);
-    while engine.full.is_short() && log_retention::give_up_oldest(engine) {
-        removal::purge_under_locks(engine);
-        reserve::keep_reserve(engine);
-    }
-    if !engine.full.is_short() {
-        return Ok(());
-    }
-    let message = "the disk is full, and what is reserved on it is kept for deletes, compact \
-                   and collect; delete something, or make room on the disk";
-    Err(Error::new(ErrorKind::NoSpace, message).with("reserve", engine.full.reserve.len()))
 }

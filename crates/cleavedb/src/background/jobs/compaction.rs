@@ -20,7 +20,6 @@ use cleavedb_values::{GroupTable, unexposed};
 use super::dropped_pointers::DroppedPointers;
 use super::{About, Begin, Job, perform};
 use crate::background::log_retention;
-use crate::background::space::{budget, reserve, sizes};
 use crate::control::failures::JobKind;
 use crate::control::pace::Pace;
 use crate::engine::Engine;
@@ -108,7 +107,7 @@ impl<'e> Job<'e> for Compact<'e> {
         begin.check(engine)?;
         let why = futile::why(&version, options, &jobs.constraints, &compaction);
         let bytes = compaction.bytes_written_max();
-        let Some(plan) = budget::plan(engine, bytes) else { return Ok(None) };
+        let Some(plan) = engine.space().plan(bytes) else { return Ok(None) };
         let room = (plan, engine.full.take_room(bytes));
         if !planted(Bug::InputsUnclaimed) {
             jobs.constraints.start(&compaction);
@@ -250,9 +249,9 @@ impl<'e> Job<'e> for Compact<'e> {
 /// Does the compaction that is most overdue, or a piece of it if the disk has no room for all of
 /// it. Returns whether there was one.
 pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
-    let is_full = reserve::is_full(engine);
+    let is_full = engine.space().is_disk_full();
     let mut lacks_room = false;
-    let options = sizes::compaction_options(engine);
+    let options = engine.space().compaction_options();
     let compacted = compact(engine, Begin::Open, &options, |version, constraints| {
         let picked = pick(version, &options, constraints)?;
         let room = room_to_compact(engine);
@@ -284,7 +283,7 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
 /// Compacts the key of a hidden blob, if such blobs take more space than is tolerated, and if it
 /// writes at most `most` bytes. Returns whether it did.
 fn compact_for_blobs(engine: &Engine, begin: Begin, most: u64) -> Result<bool> {
-    let (options, blobs) = (sizes::compaction_options(engine), &engine.jobs.stale_blobs);
+    let (options, blobs) = (engine.space().compaction_options(), &engine.jobs.stale_blobs);
     let choose = || {
         let live = engine.manifest.lock().live().clone();
         let seen_by_all = || ReadPoints::of_compaction(engine).seen_by_all();
@@ -320,7 +319,7 @@ fn compact_for_blobs(engine: &Engine, begin: Begin, most: u64) -> Result<bool> {
 
 /// At a close, does one compaction that is due and short, if there is one.
 pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
-    let options = sizes::compaction_options(engine);
+    let options = engine.space().compaction_options();
     let short = |version: &Version, constraints: &Constraints| {
         pick_short(version, &options, constraints, SHORT)
     };
@@ -341,9 +340,9 @@ pub(crate) fn compact(
 }
 
 /// Bytes that a compaction may write. Below a space limit the budget plans them instead
-/// ([`crate::background::space::budget`]).
+/// ([`crate::engine::space::budget`]).
 pub(crate) fn room_to_compact(engine: &Engine) -> u64 {
-    if engine.limit.is_some() { u64::MAX } else { reserve::room_on_disk(engine) }
+    if engine.limit.is_some() { u64::MAX } else { engine.space().room_on_disk() }
 }
 
 /// How a compaction that begins now runs the two halves of its keys: at once if a worker is idle,

@@ -6,7 +6,6 @@ use cleavedb_storage::log::PreallocatedLog;
 
 use super::{About, Job};
 use crate::background::log_files;
-use crate::background::space::sizes;
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::engine::job_state::JobState;
@@ -51,7 +50,7 @@ impl<'e> Job<'e> for Preallocate<'e> {
 
     fn about(&self) -> About {
         let why = "the log file in use is half full, or an old one can be used again";
-        let bytes = sizes::log_file_bytes(self.engine);
+        let bytes = self.engine.space().log_file_bytes();
         About { kind: JobKind::PreallocateLog, why, bytes }
     }
 }

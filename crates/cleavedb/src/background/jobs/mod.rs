@@ -22,7 +22,6 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::{Version, VersionEdit};
 
 use crate::background::pressure;
-use crate::background::space::reserve;
 use crate::control::events::Event;
 use crate::control::failures::{JobKind, LastFailure};
 use crate::engine::Engine;
@@ -159,7 +158,7 @@ fn ended(engine: &Engine, kind: JobKind, result: &Result<()>, change: impl FnOnc
     if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
         pressure::update_pressure(engine);
     }
-    reserve::take_back(engine);
+    engine.space().take_back();
     engine.jobs.finish(kind, result, change);
     range_tombstones::forget(engine);
 }

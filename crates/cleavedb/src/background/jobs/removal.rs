@@ -2,7 +2,6 @@
 
 use cleavedb_storage::{Name, ObsoleteFiles, RemoveMode, Storage};
 
-use crate::background::space::{budget, reserve};
 use crate::background::{log_files, pressure};
 use crate::control::events::{Event, Events};
 use crate::engine::Engine;
@@ -37,7 +36,7 @@ fn purge_telling(engine: &Engine, tell: fn(&Events, Event)) -> bool {
 /// next log file is due, no unwritten log file is removed, since it may become the next one.
 pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
-        engine.jobs.lacks_space() || budget::is_near_limit(engine) || engine.jobs.closing();
+        engine.jobs.lacks_space() || engine.space().is_near_limit() || engine.jobs.closing();
     let behind = engine.obsolete_files.dead_bytes()
         > DEAD_TABLES_MAX.saturating_mul(engine.options.tuning.table_bytes);
     let pace = if wanted || behind { RemoveMode::Immediate } else { RemoveMode::Paced };
@@ -97,7 +96,7 @@ fn give_back_taken<T>(
     if engine.limit.is_some() {
         pressure::update_pressure(engine);
     }
-    reserve::take_back(engine);
+    engine.space().take_back();
     engine.jobs.lock().gave_back();
     // Removal makes no other work due, but below a space limit jobs may have waited for the room.
     if engine.limit.is_some() {

@@ -10,7 +10,6 @@ use cleavedb_index::compaction::table_ends;
 use cleavedb_index::{Entry, KeySample, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, File, FileClass};
 
-use crate::background::space::sizes;
 use crate::control::pace::Pace;
 use crate::engine::Engine;
 use crate::store::manifest::LiveFiles;
@@ -37,7 +36,7 @@ pub(crate) struct RunWriter<E> {
 impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
     pub(crate) fn new(engine: E, tombstones_applied: SeqNo, pace: Pace) -> Self {
-        let table_bytes = sizes::compaction_options(&engine).table_end();
+        let table_bytes = engine.space().compaction_options().table_end();
         Self {
             engine,
             new_table: Box::new(|engine, pace| {
@@ -76,7 +75,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// Ends tables at the bounds of level 0; `sample` samples the keys to come.
     pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
         let version = self.engine.state.load().version.clone();
-        let options = sizes::compaction_options(&self.engine);
+        let options = self.engine.space().compaction_options();
         let ends = table_ends(&version, &options, &mut sample);
         (self.table_bytes, self.split_keys) = (ends.bytes, ends.keys);
         self.split_keys.reverse();

@@ -20,7 +20,6 @@ use cleavedb_values::SegmentSet;
 use super::output::LoadOutput;
 use super::{IngestReport, Load};
 use crate::background::jobs::flush::hidden_after;
-use crate::background::space::{reserve, sizes};
 use crate::background::{maintenance, pressure};
 use crate::engine::Engine;
 use crate::engine::job_state::WantedGone;
@@ -28,7 +27,7 @@ use crate::engine::value_files;
 use crate::operations::commit::Append;
 use crate::operations::recent_writes::WrittenKeys;
 use crate::store::manifest::{Edit, LiveFiles, LoadedRange};
-use crate::writes::write::SEQS_RESERVED;
+use crate::writes::room::SEQS_RESERVED;
 
 /// Evacuations in a row that leave as many keys in the hot store as there were, before it counts as
 /// one that cannot be emptied.
@@ -91,7 +90,7 @@ impl Load {
         self.install(append, &output, &opened)?;
         drop(held);
         pressure::update_pressure(engine);
-        reserve::keep_reserve(engine);
+        engine.space().keep_reserve();
         engine.jobs.wake();
         self.report.written = output.bytes();
         engine.counters.user_bytes.add(self.report.bytes);
@@ -112,7 +111,7 @@ impl Load {
             let what = "too many writes were made during a bulk load; load less at once";
             return Err(Error::new(ErrorKind::Conflict, what));
         }
-        let options = sizes::compaction_options(&engine);
+        let options = engine.space().compaction_options();
         let jobs = engine.jobs.lock();
         let mut manifest = engine.manifest.lock();
         // Under the lock: the edit of a close must be the last.

@@ -33,7 +33,7 @@ use crate::engine::Engine;
 use crate::operations::batch::Op;
 use crate::operations::catalog::CatalogEntry;
 use crate::operations::encoded_op::EncodedOp;
-use crate::writes::write::SEQS_RESERVED;
+use crate::writes::room::SEQS_RESERVED;
 
 /// Sequence numbers that commits may use while a load is under way: 17 billion. There are enough
 /// numbers for four million loads.

@@ -18,12 +18,11 @@ use super::chunk::SortedChunk;
 use super::files::{LoadedFiles, NewValueFiles};
 use crate::background::jobs::run_writer::RunWriter;
 use crate::background::jobs::separate::loaded;
-use crate::background::space::{budget, sizes};
 use crate::control::pace::Pace;
 use crate::engine::Engine;
 use crate::engine::value_files;
 use crate::store::limit::Need;
-use crate::writes::write;
+use crate::writes::room;
 
 /// Files of a load, which no edit names yet.
 pub(super) struct LoadOutput {
@@ -100,14 +99,14 @@ impl LoadOutput {
     pub(super) fn write(&mut self, chunk: &SortedChunk) -> Result<()> {
         let engine = &*self.engine;
         engine.check_open()?;
-        let bytes = sizes::bytes(engine) + self.bytes() + chunk.memory() as u64;
-        let (table_bytes, segment_bytes) = sizes::of_load(engine, bytes);
+        let bytes = engine.space().bytes() + self.bytes() + chunk.memory() as u64;
+        let (table_bytes, segment_bytes) = engine.space().of_load(bytes);
         self.tables.cut_at(table_bytes);
         if let Some(limit) = engine.limit.as_ref().filter(|limit| limit.is_reached(Need::Write)) {
-            return Err(budget::exhausted(engine, limit));
+            return Err(engine.space().exhausted(limit));
         }
         if engine.full.is_short() {
-            write::check_disk_now(engine)?;
+            room::check_disk(engine, Need::Write)?;
         }
         if let ValueWriter::Segments(writer) = &mut self.values {
             writer.cut_at(segment_bytes);

@@ -10,8 +10,7 @@ use cleavedb_values::{GroupId, GroupTable};
 
 use crate::background::jobs::Begin;
 use crate::background::jobs::liveness::ReadView;
-use crate::background::space::{budget, reserve};
-use crate::background::victims::{self, Victim};
+use crate::background::victims::{Choice, Victim};
 use crate::engine::Engine;
 use crate::engine::job_state::{Damaged, SHORT};
 use crate::engine::read_points::ReadPoints;
@@ -63,7 +62,8 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     }
     let manifest = engine.manifest.lock();
     let live = manifest.live();
-    let Some(target) = victims::choose_target(engine, live, &jobs) else {
+    let choice = Choice::of(engine, live, &jobs.damaged, &jobs.survivors);
+    let Some(target) = choice.choose_target(&jobs) else {
         (jobs.forced, jobs.collect_alone) = (None, false);
         return Ok(None);
     };
@@ -101,8 +101,9 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     // A group that is to split must be collected as a whole, so only collections for space or on
     // request may be done in pieces.
     let asked = jobs.forced.is_some() || !jobs.wanted.is_empty();
-    let for_space = asked || victims::is_over(engine, live, &jobs.damaged);
-    let room = (for_space && engine.limit.is_none()).then(|| reserve::room_on_disk(engine));
+    let choice = Choice::of(engine, live, &jobs.damaged, &jobs.survivors);
+    let for_space = asked || choice.is_over();
+    let room = (for_space && engine.limit.is_none()).then(|| engine.space().room_on_disk());
     let bytes = target.rewritten_max(&groups);
     let _taken = engine.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));
     Ok(Some(Collect {
@@ -132,14 +133,14 @@ fn within_limit(
 ) -> Option<(Victim, Option<Plan>)> {
     let groups = match target {
         Victim::File(_, ref facts) => {
-            let plan = budget::plan(engine, file_rewritten_max(facts))?;
+            let plan = engine.space().plan(file_rewritten_max(facts))?;
             return Some((target, plan));
         }
         Victim::Groups(groups) => groups,
     };
     let bytes = |id: &GroupId| rewritten_max(&live.groups, *id);
     let fitting = [&groups[..], &groups[..1]].into_iter().find_map(|ids| {
-        let plan = budget::plan(engine, ids.iter().map(bytes).sum())?;
+        let plan = engine.space().plan(ids.iter().map(bytes).sum())?;
         Some((ids.to_vec(), plan))
     });
     fitting.map(|(ids, plan)| (Victim::Groups(ids), plan))

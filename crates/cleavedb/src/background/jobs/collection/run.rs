@@ -14,7 +14,6 @@ use cleavedb_values::{GroupId, ValueFileMeta};
 use crate::background::jobs::collection::plan::Collect;
 use crate::background::jobs::liveness::{ByLookUp, of_groups};
 use crate::background::jobs::new_files::NewFiles;
-use crate::background::space::sizes;
 use crate::background::victims::{Victim, fits_whole};
 use crate::settings::options::Background;
 use crate::store::limit::extents_alive_max;
@@ -155,7 +154,7 @@ pub(super) fn with_collector<'a>(
         .of_groups(table)
         .key_blocks_from(engine.options.tuning.groups.key_block_record_bytes)
         .keeping_keys(engine.group_filters.lock().are_used());
-    let segment_bytes = sizes::segment_bytes(engine);
+    let segment_bytes = engine.space().segment_bytes();
     let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
     let gives_up = engine.jobs.gives_up(job.bytes());
     let cancelled = || gives_up.load(Ordering::Acquire);

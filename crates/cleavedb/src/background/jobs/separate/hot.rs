@@ -45,7 +45,6 @@ use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::plan::{Destination, FlushPlan, Newest};
 use super::{Places, lost, place};
-use crate::background::space::{budget, reserve};
 use crate::engine::Engine;
 use crate::store::limit::PROMOTED;
 use crate::store::state::{MemSlot, ReadState};
@@ -334,7 +333,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     ) -> Result<Vec<Arc<Segment>>> {
         let mut files = BTreeMap::new();
         // Promotions take no room that others need.
-        let is_full = reserve::is_full(self.engine) || budget::lacks_space(self.engine);
+        let is_full = self.engine.space().is_disk_full() || self.engine.space().lacks_space();
         let admits = self.has_room(LATE) && !is_full;
         self.store.set_promotes(admits);
         let mut room = self.capacity / PROMOTED;

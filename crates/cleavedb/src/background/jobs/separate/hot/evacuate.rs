@@ -23,7 +23,7 @@ use cleavedb_values::{GroupId, GroupTable};
 use super::super::pending::{PendingRecord, ValueSource};
 use super::super::plan::FlushPlan;
 use super::{HotArrival, HotFlush};
-use crate::background::victims;
+use crate::background::victims::Choice;
 use crate::store::state::MemSlot;
 
 /// Says that a key is not hot from a sequence number on.
@@ -76,7 +76,8 @@ impl<'e> HotFlush<'_, 'e> {
         let (left_alone, upto, wanted, reclaims) = {
             let jobs = self.engine.jobs.lock();
             let manifest = self.engine.manifest.lock();
-            let over = victims::is_over(self.engine, manifest.live(), &jobs.damaged);
+            let over =
+                Choice::of(self.engine, manifest.live(), &jobs.damaged, &jobs.survivors).is_over();
             let upto = jobs.evacuating.iter().copied().max();
             (jobs.damaged.hot.clone(), upto, jobs.wanted.extents.clone(), over)
         };

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use cleavedb::{Db, Durability, ErrorKind, Options, Preset, WriteBatch};
 use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::budget::of;
 
 /// Set for a child: its directory and what it is to do.
 const CHILD: &str = "CLEAVEDB_MEMORY_CHILD";
@@ -23,7 +24,9 @@ const MIB: usize = 1 << 20;
 const BATCH: usize = 100;
 
 /// Keys of long values, each of which is written twice.
-const LONG_KEYS: usize = 3;
+fn long_keys() -> usize {
+    of(1, 3, 3)
+}
 
 /// Values of the one long batch.
 const BATCH_VALUES: usize = 8;
@@ -184,16 +187,16 @@ fn child() {
     db.compact().unwrap();
     db.collect().unwrap();
     meter.end("compact and collect", 0);
-    for at in 0..2 * LONG_KEYS {
+    for at in 0..2 * long_keys() {
         fill(&mut value, at as u64);
-        db.put_with(long_key(at % LONG_KEYS), &value, Durability::Os).unwrap();
+        db.put_with(long_key(at % long_keys()), &value, Durability::Os).unwrap();
     }
     meter.end("put long values", 0);
     db.compact().unwrap();
     db.collect().unwrap();
     meter.end("compact and collect long values", 0);
-    for at in 0..LONG_KEYS {
-        assert_value(&db, &long_key(at), &mut value, (at + LONG_KEYS) as u64);
+    for at in 0..long_keys() {
+        assert_value(&db, &long_key(at), &mut value, (at + long_keys()) as u64);
     }
     meter.end("get long values", work.long);
     match db.write_with(&batch, Durability::Os) {
@@ -249,9 +252,14 @@ fn small(preset: Preset) {
     small_with(preset, 0);
 }
 
+/// Records of the small sizes.
+fn records() -> usize {
+    of(100_000, 400_000, 400_000)
+}
+
 fn small_with(preset: Preset, record_cache: usize) {
     let (memory, long, batch) = (48 * MIB + record_cache, 64 * MIB, 128 * MIB);
-    let (records, value) = (400_000, 100);
+    let (records, value) = (records(), 100);
     keeps_its_bound(Work { preset, memory, record_cache, records, value, long, batch });
 }
 
@@ -271,10 +279,10 @@ fn wisckey() {
     small(Preset::WiscKey);
 }
 
-/// Values of 100 bytes, so that what the cache needs for each weighs most.
+/// Values of 100 bytes, so that what the cache needs for each weighs most; not all have room.
 #[test]
 fn wisckey_with_a_record_cache() {
-    small_with(Preset::WiscKey, 48 * MIB);
+    small_with(Preset::WiscKey, 125 * records());
 }
 
 #[test]
@@ -300,7 +308,8 @@ fn ohdb() {
 /// A regression: jobs' freed memory stayed with the threads that had used it, 394 MiB in all.
 #[test]
 fn values_of_256_bytes_in_a_memory_of_256_mib() {
-    let (preset, memory, records, value) = (Preset::KtStore, 256 * MIB, 1_000_000, 256);
+    let (preset, memory, value) = (Preset::KtStore, 256 * MIB, 256);
+    let records = of(300_000, 1_000_000, 1_000_000);
     let (long, batch) = (64 * MIB, MIB);
     keeps_its_bound(Work { preset, memory, record_cache: 0, records, value, long, batch });
 }

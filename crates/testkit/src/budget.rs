@@ -64,11 +64,11 @@ pub fn seeds(count: u64) -> Range<u64> {
     first_seed()..first_seed() + count
 }
 
-/// The elements of `all` whose turn it is in the calling test: one of three neighbours, of two for
-/// a change, and each at night. The first seed and the name of the test draw them.
+/// The elements of `all` whose turn it is in the calling test: one of six neighbours, of two for a
+/// change, and each at night. The first seed and the name of the test draw them.
 pub fn in_turn<T>(all: Vec<T>) -> Vec<T> {
     let mut rng = drawn_by(thread::current().name());
-    let (neighbours, len, mut chosen) = (of(3, 2, 1), all.len(), 0);
+    let (neighbours, len, mut chosen) = (of(6, 2, 1), all.len(), 0);
     let is_chosen = |(at, item): (usize, T)| {
         if at % neighbours == 0 {
             chosen = at + rng.index(neighbours.min(len - at));
@@ -104,7 +104,9 @@ fn tell_how_to_repeat() {
             let variables: String =
                 ["CLEAVEDB_BUDGET", "CLEAVEDB_SEED"].into_iter().flat_map(given).collect();
             let test = thread::current().name().unwrap_or_default().to_owned();
-            eprintln!("to repeat: {variables}cargo test -p cleavedb {test}");
+            // Cargo names it to the programs that it runs.
+            let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "cleavedb".to_owned());
+            eprintln!("to repeat: {variables}cargo test -p {package} {test}");
         }));
     });
 }
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn one_of_each_few_neighbours_has_its_turn_and_none_is_left_out_for_ever() {
-        let neighbours = of(3, 2, 1);
+        let neighbours = of(6, 2, 1);
         let turns = |test: usize| {
             let run = move || in_turn((0..17).collect());
             thread::Builder::new().name(test.to_string()).spawn(run).unwrap().join().unwrap()

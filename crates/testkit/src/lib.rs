@@ -44,6 +44,7 @@ pub mod check;
 pub mod recording;
 pub mod explorer;
 pub mod churn;
+pub mod rounds;
 pub mod needles;
 pub mod held_collections;
 pub mod compressed;

@@ -23,20 +23,20 @@ use cleavedb_testkit::{Op, Session, Setup, State, Write};
 type Stride = [usize; 3];
 
 /// Where no other setup has the same records and tables.
-const DENSE: Stride = [131, 41, 1];
+const DENSE: Stride = [351, 41, 1];
 
 /// Where the records and tables are those of another setup, which has more bytes flipped.
-const SPARSE: Stride = [311, 93, 7];
+const SPARSE: Stride = [811, 93, 7];
 
 /// Where only the bounds of tables are others: files differ in nothing but what they hold.
-const SPARSER: Stride = [611, 183, 31];
+const SPARSER: Stride = [1511, 183, 31];
 
 /// Between lengths at which a short and a long file are cut.
-const SHORT_CUTS: Stride = [111, 33, 1];
-const CUTS: Stride = [971, 291, 11];
+const SHORT_CUTS: Stride = [311, 33, 1];
+const CUTS: Stride = [2911, 291, 11];
 
 /// Between bytes of a log that was not closed.
-const SYNCED_LOG: Stride = [171, 51, 1];
+const SYNCED_LOG: Stride = [471, 51, 1];
 
 fn step([quick, change, night]: Stride) -> usize {
     of(quick, change, night)

@@ -17,7 +17,7 @@ use cleavedb_testkit::{
 
 /// Distinct states that each of the large shards visits, others a part of it.
 fn states() -> u64 {
-    of(3_000, 10_000, 300_000)
+    of(1_000, 10_000, 300_000)
 }
 
 /// Operations of one workload.
@@ -239,12 +239,14 @@ fn hot_stores_survive_every_crash() {
 #[test]
 fn a_collection_of_the_hot_store_survives_every_crash() {
     for setup in [Setup::hot(false), Setup::crowded_hot_store()] {
-        let mut explorer = Explorer::new(Plan::default());
+        let points = of(Some(100), None, None);
+        let mut explorer = Explorer::new(Plan { points, ..Plan::default() });
         let mut ops = churned(&mut Rng::new(1), false);
         ops.push(Op::Collect);
         let explored = Recording::first(&setup, &ops).and_then(|r| explorer.explore(&r));
         explored.unwrap_or_else(|failure| panic!("{setup}: {failure}"));
-        assert!(explorer.totals.distinct() > 1000, "{setup}: {:?}", explorer.totals);
+        println!("{setup}: {:?}", explorer.totals);
+        assert!(explorer.totals.distinct() > of(200, 1000, 1000), "{setup}: {:?}", explorer.totals);
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cleavedb::{Background, Db, ErrorKind, Options, Preset, open_files};
-use cleavedb_testkit::budget::in_turn;
+use cleavedb_testkit::budget::{in_turn, of};
 use cleavedb_testkit::child::in_a_child;
 use cleavedb_testkit::{Churn, Setup};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -135,7 +135,7 @@ const THREADS_MAX: usize = 3 + 2;
 /// Stores of a process, whose number `CLEAVEDB_STORES` sets, for a run by hand; the limit grows
 /// with it.
 fn stores() -> usize {
-    std::env::var("CLEAVEDB_STORES").map_or(100, |stores| stores.parse().unwrap())
+    std::env::var("CLEAVEDB_STORES").map_or(of(25, 100, 100), |stores| stores.parse().unwrap())
 }
 
 /// With the options that users get.

@@ -12,11 +12,11 @@ use cleavedb::tuning::{Level0, VictimPolicy};
 use cleavedb::{Background, Db, ErrorKind, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::records::{key, value};
+use cleavedb_testkit::rounds::{KEYS, check, options, write};
 use cleavedb_testkit::{Disks, Generator, Plan, Profile, Session, Setup, State};
 
 use super::{crash, smoke, tagging};
 
-const KEYS: u32 = 400;
 const FLUSHED: u32 = 20;
 
 /// Bytes of a flush, at most: the values have 900 bytes and more.
@@ -88,28 +88,6 @@ fn by_prefix(options: &mut Options) {
     options.layout = Some(layout);
 }
 
-/// Options under which groups are collected often.
-fn eager(preset: Preset) -> Options {
-    let mut options = Setup::tiny(preset, true).options;
-    (options.space_amplification, options.tuning.space_floor) = (1.3, 64 << 10);
-    options
-}
-
-/// Writes every key once in each round.
-fn write(db: &Db, rounds: std::ops::Range<u32>) {
-    for round in rounds {
-        (0..KEYS).for_each(|i| db.put(key(i), value(i, round)).unwrap());
-    }
-    db.flush().unwrap();
-    db.wait_idle().unwrap();
-}
-
-fn check(db: &Db, round: u32) {
-    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round)));
-    let report = db.verify().unwrap();
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
-}
-
 #[test]
 fn updates_are_collected_under_every_policy() {
     let policies = [
@@ -122,7 +100,7 @@ fn updates_are_collected_under_every_policy() {
         .into_iter()
         .flat_map(|p| policies.map(|victim| (p, victim)))
     {
-        let mut options = eager(preset);
+        let mut options = options(preset);
         options.tuning.groups.experiments.victim = victim;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
@@ -141,7 +119,7 @@ fn updates_are_collected_under_every_policy() {
 #[test]
 fn fixed_levels_make_a_group_for_each_prefix() {
     let sim = Sim::new();
-    let mut options = eager(Preset::KtStore);
+    let mut options = options(Preset::KtStore);
     by_prefix(&mut options);
     let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open(&options);
@@ -191,11 +169,9 @@ fn one_group(preset: Preset) -> Options {
 }
 
 fn check_all(db: &Db) {
-    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0)));
+    check(db, 0);
     let keys: Vec<_> = db.range(..).map(|item| item.unwrap().key.to_vec()).collect();
     assert_eq!(keys, (0..KEYS).map(key).collect::<Vec<_>>());
-    let report = db.verify().unwrap();
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
 fn grows(preset: Preset) {

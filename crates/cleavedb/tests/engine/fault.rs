@@ -191,7 +191,7 @@ fn every_call_on(number: usize, setup: &Setup, seed: u64) {
                 // Neighbours are mostly calls of the same kind: each fails in the ways in which the
                 // one before it did not. No number here has a factor of the number of ways.
                 failures += 1;
-                if !failures.is_multiple_of(of(19, 5, 1)) {
+                if !failures.is_multiple_of(of(47, 5, 1)) {
                     continue;
                 }
                 let outcome = catch_unwind(AssertUnwindSafe(|| {

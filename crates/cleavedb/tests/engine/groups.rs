@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Metrics, Options, Preset};
+use cleavedb::{Background, Db, Metrics, Preset};
 use cleavedb_storage::{Disk, FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
@@ -11,32 +11,10 @@ use cleavedb_storage_sim::sim::Event;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::records::{key, value};
-
-const KEYS: u32 = 400;
+use cleavedb_testkit::rounds::{KEYS, check, options, write};
 
 /// The presets that keep values in groups.
 const PRESETS: [Preset; 2] = [Preset::HashKv, Preset::KtStore];
-
-fn options(preset: Preset) -> Options {
-    let mut options = Setup::tiny(preset, true).options;
-    (options.space_amplification, options.tuning.space_floor) = (1.3, 64 << 10);
-    options
-}
-
-/// Writes every key once in each round.
-fn write(db: &Db, rounds: std::ops::Range<u32>) {
-    for round in rounds {
-        (0..KEYS).for_each(|i| db.put(key(i), value(i, round)).unwrap());
-    }
-    db.flush().unwrap();
-    db.wait_idle().unwrap();
-}
-
-fn check(db: &Db, round: u32) {
-    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round)));
-    let report = db.verify().unwrap();
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
-}
 
 /// Bytes of group files, as extents.
 fn group_bytes(metrics: &Metrics) -> u64 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Durability, Preset};
 use cleavedb_storage_sim::Sim;
+use cleavedb_testkit::budget::in_turn;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
 fn put(key: &[u8], len: usize, durability: Durability) -> Op {
@@ -20,10 +21,9 @@ fn survives(setup: &Setup, ops: &[Op]) {
 }
 
 fn survives_everywhere(ops: &[Op]) {
-    for preset in Preset::ALL {
-        for window_survives in [true, false] {
-            survives(&Setup::tiny(preset, window_survives), ops);
-        }
+    let windows = |preset| [true, false].map(|survives| Setup::tiny(preset, survives));
+    for setup in in_turn(Preset::ALL.into_iter().flat_map(windows).collect()) {
+        survives(&setup, ops);
     }
 }
 
@@ -60,7 +60,7 @@ fn padding_is_not_a_record_that_was_lost() {
 /// first moved the replay head past the others, and the next crash lost them (invariant 5).
 #[test]
 fn the_flush_of_one_replayed_memtable_leaves_the_others_in_the_log() {
-    for preset in Preset::ALL {
+    for preset in in_turn(Preset::ALL.into()) {
         let mut setup = Setup::tiny(preset, true);
         setup.options.tuning.memtables_max = Some(16);
         setup.options.tuning.memtable_log_bytes = 1 << 20;
@@ -96,8 +96,9 @@ fn the_header_of_a_torn_edit_is_not_a_later_edit() {
         .flat_map(|byte| [put(&key(byte), 100, Durability::Os), Op::Flush])
         .chain([Op::Collect])
         .collect();
-    survives(&Setup::tiny(Preset::Lsm, true), &ops);
-    survives(&Setup::tiny(Preset::WiscKey, true), &ops);
+    for preset in in_turn(vec![Preset::Lsm, Preset::WiscKey]) {
+        survives(&Setup::tiny(preset, true), &ops);
+    }
 }
 
 /// A crash between the edit of a flush and the one that drops dead files left a log file below the

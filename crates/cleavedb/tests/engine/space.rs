@@ -266,7 +266,7 @@ fn a_search_ends_when_space_is_found() {
 /// Whatever the disk holds when a full store dies, it opens within the same limit and works.
 #[test]
 fn a_full_store_survives_crashes_within_its_limit() {
-    let points = of(3, 7, 30);
+    let points = of(2, 7, 30);
     for setup in Setup::designs() {
         let options = limited(&setup);
         let sim = Sim::new();

@@ -4,6 +4,7 @@
 use std::fs;
 
 use cleavedb::Preset;
+use cleavedb_testkit::budget::in_turn;
 
 use crate::common::Home;
 
@@ -35,7 +36,7 @@ fn exported(home: &Home, db: &str) -> String {
 #[test]
 fn an_export_has_all_keyspaces_with_their_options() {
     let home = Home::new();
-    for preset in Preset::ALL.map(Preset::name) {
+    for preset in in_turn(Preset::ALL.map(Preset::name).into()) {
         let in_preset = |db: &str| format!("{preset}-{db}");
         let db = in_preset("from");
         fill(&home, &db, preset);
@@ -146,7 +147,7 @@ fn what_shows_one_of_several_keyspaces_says_so() {
 #[test]
 fn a_repair_brings_keyspaces_back_with_their_options() {
     let home = Home::new();
-    for preset in Preset::ALL.map(Preset::name) {
+    for preset in in_turn(Preset::ALL.map(Preset::name).into()) {
         let (from, to) = (format!("{preset}-from"), format!("{preset}-to"));
         fill(&home, &from, preset);
         let said = home.run(&["repair", &from, &to]).text();

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use cleavedb::Preset;
+use cleavedb_testkit::budget::in_turn;
+
 use crate::common::Home;
 
 /// Lines of a CSV in an order that is not sorted, with each key twice.
@@ -23,7 +26,7 @@ fn is_left(directory: &Path) -> bool {
 fn items_in_any_order_are_loaded_as_an_import_would_store_them() {
     let home = Home::new();
     home.file("in.csv", lines(3000).as_bytes());
-    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"] {
+    for preset in in_turn(Preset::ALL.map(Preset::name).into()) {
         let db = ["--db", preset, "--preset", preset];
         let told = home.run(&[&db[..], &["import", "--bulk", "--csv", "in.csv"]].concat()).text();
         assert!(told.contains("imported 3,000 items"), "{told}");

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 
+use cleavedb_testkit::budget::in_turn;
 use serde_json::{Value, json};
 
 use crate::common::{Home, json_lines};
@@ -178,7 +179,7 @@ fn damage_is_named_with_file_and_offset_and_the_dump_goes_on() {
 
 #[test]
 fn a_file_that_was_cut_off_is_told_and_never_a_panic() {
-    for preset in PRESETS {
+    for preset in in_turn(PRESETS.into()) {
         let home = filled(preset);
         for (kind, suffix) in
             [("manifest", "manifest"), ("log", "log"), ("table", "tbl"), ("values", "grp")]

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use cleavedb::Preset;
+use cleavedb_testkit::budget::in_turn;
+
 use crate::common::Home;
 use crate::following::Shell;
 
@@ -67,7 +70,7 @@ fn check(home: &Home, copy: &str, least: u64) {
 
 #[test]
 fn copies_beside_a_writer_have_what_was_acknowledged() {
-    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"] {
+    for preset in in_turn(Preset::ALL.map(Preset::name).into()) {
         let home = Home::new();
         home.run(&["--preset", preset, "put", "last", "none"]).ok();
         let shell = Shell::with(&home, &SMALL);

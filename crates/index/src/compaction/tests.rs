@@ -9,7 +9,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_storage::{RemoveMode, Storage};
-use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::prelude::{any, proptest};
 
 use super::job::{CompactionJob, SubcompactionMode};
 use super::leveled::{pick, pick_full};
@@ -389,8 +389,6 @@ fn run_history(level0: Level0, steps: impl IntoIterator<Item = (u8, u16)>) -> Hi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn compaction_keeps_exactly_what_somebody_sees(
         level0 in 0..LEVEL0.len(),

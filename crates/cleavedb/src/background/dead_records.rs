@@ -13,7 +13,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Result, ValuePointer};
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
+use cleavedb_storage::{Access, FileKind, Mode, MultiDirStorage, Name, Storage};
 use cleavedb_values::groups::{Extent, ExtentReader, Group};
 use cleavedb_values::{GroupId, ValueFileMeta};
 
@@ -135,13 +135,13 @@ pub(crate) fn in_value_files(engine: &Engine, bounds: &Bounds) -> Result<WantedG
             }
         }
     }
-    add_copied(engine, live, &mut found)?;
+    add_copied(&engine.storage, live, &mut found)?;
     Ok(found)
 }
 
 /// A group file with a second name, that of a checkpoint, is not punched: all of it goes if a part
 /// of it does, or is gone already.
-fn add_copied(engine: &Engine, live: &LiveFiles, found: &mut WantedGone) -> Result<()> {
+fn add_copied(storage: &MultiDirStorage, live: &LiveFiles, found: &mut WantedGone) -> Result<()> {
     for (number, facts) in live.value_files.group_files() {
         let extents = || live.groups.extents_in(number).map(|extent| extent.place);
         let len = facts.len.unwrap_or_default();
@@ -150,7 +150,7 @@ fn add_copied(engine: &Engine, live: &LiveFiles, found: &mut WantedGone) -> Resu
             continue;
         }
         let name = Name::numbered(FileKind::Group, number);
-        let file = engine.storage.open(&name, Mode::Read, Access::Random);
+        let file = storage.open(&name, Mode::Read, Access::Random);
         let copied = file.and_then(|file| file.is_copied());
         if copied.map_err(|e| Error::unopened("open a value file", e).with("file", name))? {
             found.extents.extend(extents());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_storage::log::{FileHeader, LogReader, TailedFile};
+use cleavedb_storage::log::{FileHeader, Log, LogReader, TailedFile};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
 use cleavedb_values::ValueFileEdit;
 
@@ -69,7 +69,7 @@ fn release(engine: &Engine, manifest: &mut Manifest, missing: u64) -> Result<boo
     }
     let (log, parts) = (live.change_log, engine.retained_log.parts());
     let size = |(at, part): (usize, &LogPart)| PartSize {
-        bytes: end_of(engine, part).saturating_sub(part.base),
+        bytes: end_of(&engine.commit.log, part).saturating_sub(part.base),
         is_retained: live.value_files.is_retained(part.number),
         is_given_up: parts[at + 1..]
             .iter()
@@ -120,8 +120,8 @@ fn forget(engine: &Engine, gone: &[(FileNumber, u64)], change_log: Option<Change
 }
 
 /// Log position at which a file ends, or has come to.
-pub(crate) fn end_of(engine: &Engine, part: &LogPart) -> u64 {
-    part.end.unwrap_or_else(|| engine.commit.log.buffer().written_upto().max(part.base))
+pub(crate) fn end_of(log: &Log, part: &LogPart) -> u64 {
+    part.end.unwrap_or_else(|| log.buffer().written_upto().max(part.base))
 }
 
 /// A sequence number above those of all files before `parts`, and not above any of theirs.
@@ -137,7 +137,7 @@ pub(crate) fn first_seq_of(engine: &Engine, part: &LogPart) -> Result<Option<Seq
     if part.first_seq.is_some() {
         return Ok(part.first_seq);
     }
-    let len = end_of(engine, part) - part.base;
+    let len = end_of(&engine.commit.log, part) - part.base;
     let file = open_part(engine, part, len)?;
     let mut reader = read_part(engine, part, &file, FileHeader::RECORD_LEN as u64)?;
     let first = reader.next_record().map_err(|e| e.with("file", name_of(part)))?;

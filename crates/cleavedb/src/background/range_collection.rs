@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::thread;
+use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, Hole, Mode, Name, Storage};
+use cleavedb_storage::{Access, Hole, Mode, MultiDirStorage, Name, Storage};
 use cleavedb_values::GroupId;
 
 use crate::background::jobs::{compaction, removal};
@@ -37,7 +37,8 @@ use crate::engine::Engine;
 use crate::engine::job_state::WantedGone;
 use crate::engine::value_files;
 use crate::operations::bounds::Bounds;
-use crate::store::manifest::{Edit, LiveFiles};
+use crate::store::manifest::{Edit, LiveFiles, Manifest};
+use crate::store::snapshot::SnapshotList;
 
 /// Times that all is collected, where there is a hot store: what a pass has moved may have to move
 /// once more.
@@ -59,7 +60,7 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
     }
     let _hurry = engine.pacer.hurry_flushes();
     let upto = engine.commit.visible();
-    check_readers(engine, upto)?;
+    check_readers(&engine.snapshots, upto)?;
     check_changes(engine, upto)?;
     let left = maintenance::flush_and_leave_log(engine)?;
     // Writes of others may have come meanwhile, and their changes keep the files.
@@ -118,8 +119,8 @@ fn check_changes(engine: &Engine, upto: u64) -> Result<()> {
 }
 
 /// Fails if a reader may see what was there before `upto`.
-fn check_readers(engine: &Engine, upto: u64) -> Result<()> {
-    let holders = engine.snapshots.older_than(upto);
+fn check_readers(snapshots: &SnapshotList, upto: u64) -> Result<()> {
+    let holders = snapshots.older_than(upto);
     let Some(holders) = holders.filter(|_| !planted(Bug::OldReadersOverlooked)) else {
         return Ok(());
     };
@@ -157,8 +158,8 @@ fn evacuate(engine: &Engine, bounds: &Bounds) -> Result<()> {
 }
 
 /// What is left of `wanted`, but for hot segments.
-fn left(engine: &Engine, wanted: &WantedGone) -> WantedGone {
-    let manifest = engine.manifest.lock();
+fn left(manifest: &Mutex<Manifest>, wanted: &WantedGone) -> WantedGone {
+    let manifest = manifest.lock();
     let live = manifest.live();
     let mut left = wanted.clone();
     left.files.retain(|file| live.value_files.get(*file).is_some());
@@ -172,7 +173,7 @@ fn left(engine: &Engine, wanted: &WantedGone) -> WantedGone {
 fn collect(engine: &Engine, wanted: &WantedGone) -> Result<()> {
     let (mut looks, mut before) = (0, WantedGone::default());
     loop {
-        let left = left(engine, wanted);
+        let left = left(&engine.manifest, wanted);
         if left.is_empty() {
             return Ok(());
         }
@@ -304,7 +305,7 @@ fn filled_gap(engine: &Engine) -> Result<Gap> {
         let Some(segment) = state.segments.get(number).filter(|_| !gaps.is_empty()) else {
             continue;
         };
-        let filled = gaps.into_iter().filter_map(|gap| match is_blank(engine, gap) {
+        let filled = gaps.into_iter().filter_map(|gap| match is_blank(&engine.storage, gap) {
             Ok(true) => None,
             Ok(false) => Some(Ok(gap)),
             Err(e) => Some(Err(e)),
@@ -332,8 +333,8 @@ fn pieces(hole: Hole) -> impl Iterator<Item = (u64, usize)> {
 }
 
 /// Whether a hole reads as zeros. The last block of a file may end before.
-fn is_blank(engine: &Engine, hole: Hole) -> io::Result<bool> {
-    let file = engine.storage.open(&hole.name, Mode::Read, Access::Random)?;
+fn is_blank(storage: &MultiDirStorage, hole: Hole) -> io::Result<bool> {
+    let file = storage.open(&hole.name, Mode::Read, Access::Random)?;
     let (len, mut bytes) = (file.len()?, vec![0; PIECE as usize]);
     for (offset, piece) in pieces(hole) {
         let piece = piece.min(len.saturating_sub(offset) as usize);
@@ -348,7 +349,7 @@ fn is_blank(engine: &Engine, hole: Hole) -> io::Result<bool> {
 /// Overwrites a hole with zeros, if it cannot be punched: the first try may have failed.
 fn overwrite(engine: &Engine, hole: Hole) -> io::Result<()> {
     let file = engine.storage.open(&hole.name, Mode::ReadWrite, Access::Random)?;
-    if file.punch(hole.offset, hole.len).is_ok() && is_blank(engine, hole)? {
+    if file.punch(hole.offset, hole.len).is_ok() && is_blank(&engine.storage, hole)? {
         return file.sync();
     }
     let zeros = vec![0; PIECE as usize];

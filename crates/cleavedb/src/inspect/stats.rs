@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
+use cleavedb_storage::log::Log;
+use cleavedb_storage::{Directory, FileClass, FileKind, MultiDirStorage, Name, open_files};
 use cleavedb_values::groups::{Extent, Group};
 use cleavedb_values::{GroupId, RecordCache, ValueFileMeta};
 
 use crate::background::victims;
 use crate::control::failures::{JobKind, LastFailure};
-use crate::control::latency::OperationLatency;
+use crate::control::latency::{Latencies, OperationLatency};
 use crate::control::metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics,
 };
 use crate::engine::Engine;
 use crate::engine::job_state::JobState;
 use crate::engine::value_files;
+use crate::settings::options::Options;
 use crate::store::manifest::LiveFiles;
 use crate::store::state::ReadState;
 
@@ -30,7 +32,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let counters = &engine.counters;
     let now = engine.since_open(manifest_written);
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
-    let (reserve_used, reserve_bytes) = reserve(engine, &live);
+    let (reserve_used, reserve_bytes) = reserve(&engine.options, &live);
     Metrics {
         totals: engine.totals_before.then(now),
         user_bytes: now.user_bytes,
@@ -66,7 +68,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         paced: Duration::from_nanos(engine.pacer.paused.get()),
         flushes_paced: engine.pacer.flushes_waited(),
         steps: counters.steps(),
-        latencies: latencies(engine, false),
+        latencies: latencies(&engine.latencies, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(&engine.jobs, &engine.commit.log, &live),
         live_bytes: live.owned() + blobs_alive(engine, &live),
@@ -106,8 +108,8 @@ fn values(engine: &Engine, live: &LiveFiles) -> Metrics {
 }
 
 /// Bytes of log segments that groups take from their reserve, and those of the reserve.
-fn reserve(engine: &Engine, live: &LiveFiles) -> (u64, u64) {
-    let segments = engine.options.tuning.groups.segments();
+fn reserve(options: &Options, live: &LiveFiles) -> (u64, u64) {
+    let segments = options.tuning.groups.segments();
     let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
     shared.unwrap_or_default()
 }
@@ -119,8 +121,8 @@ fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
 }
 
 /// Latencies so far; forgotten then if `reset`.
-pub(crate) fn latencies(engine: &Engine, reset: bool) -> Vec<OperationLatency> {
-    engine.latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
+pub(crate) fn latencies(latencies: &Option<Box<Latencies>>, reset: bool) -> Vec<OperationLatency> {
+    latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
 }
 
 /// The `others`, with those of memory, and the hits of the caches.
@@ -129,7 +131,7 @@ fn memory(engine: &Engine, state: &ReadState, others: Metrics) -> Metrics {
     let records = engine.records.as_ref().map(RecordCache::stats).unwrap_or_default();
     Metrics {
         memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
-        unflushed_bytes: unflushed(engine, state),
+        unflushed_bytes: unflushed(&engine.commit.log, state),
         unflushed_data: unflushed_data(engine, state),
         memory_limit: engine.options.memory_bytes as u64,
         window_memory: engine.commit.log.buffer().len(),
@@ -178,10 +180,10 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
 }
 
 /// Bytes of the log that non-empty MemTables cover.
-fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
+fn unflushed(log: &Log, state: &ReadState) -> u64 {
     let held = state.memtables.iter().filter(|slot| !slot.table.is_empty());
     let begin = held.map(|slot| slot.start).min();
-    begin.map_or(0, |begin| engine.commit.log.buffer().written_upto().saturating_sub(begin))
+    begin.map_or(0, |begin| log.buffer().written_upto().saturating_sub(begin))
 }
 
 /// Estimated bytes of keys and values in non-empty MemTables: commits in flight count as written
@@ -191,12 +193,11 @@ fn unflushed_data(engine: &Engine, state: &ReadState) -> u64 {
     let replayed: u64 = held().map(|slot| slot.replayed.load(Ordering::Relaxed)).sum();
     let before = held().map(|slot| slot.written_before).min();
     let written = before.map_or(0, |before| engine.counters.user_bytes.get() - before);
-    (replayed + written).min(unflushed(engine, state))
+    (replayed + written).min(unflushed(&engine.commit.log, state))
 }
 
 /// The content of each directory.
-pub(crate) fn directories(engine: &Engine) -> Result<Vec<DirectoryMetrics>> {
-    let placed = &engine.storage;
+pub(crate) fn directories(placed: &MultiDirStorage) -> Result<Vec<DirectoryMetrics>> {
     let elsewhere = |class| placed.volumes().any(|volume| volume.classes.contains(&class));
     let own = FileClass::ALL.into_iter().filter(|class| !elsewhere(*class)).collect();
     let first = Directory { classes: own, ..placed.first().clone() };

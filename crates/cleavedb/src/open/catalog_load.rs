@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::engine::range_deletes::{self, FORGOTTEN, RANGES};
 use crate::engine::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 use crate::operations::bounds::Bounds;
-use crate::operations::catalog::{self, NAMES};
+use crate::operations::catalog::{self, Catalog, NAMES};
 use crate::writes::dictionaries::{self, DICTIONARIES};
 
 /// Fills the catalog of a database that is being opened; `earlier` is an earlier state of it.
@@ -84,18 +84,18 @@ fn load_records(engine: &Engine) -> Result<()> {
     if !tombstones.is_empty() {
         add_range_tombstones(engine, tombstones);
     }
-    add_dictionaries(engine, stored);
+    add_dictionaries(&engine.catalog, stored);
     Ok(())
 }
 
 /// Adds the dictionaries that are stored, in the order of their numbers: a keyspace uses its last.
-fn add_dictionaries(engine: &Engine, stored: Vec<(KeyspaceId, Arc<Dictionary>)>) {
-    let keyspaces = engine.catalog.entries();
+fn add_dictionaries(catalog: &Catalog, stored: Vec<(KeyspaceId, Arc<Dictionary>)>) {
+    let keyspaces = catalog.entries();
     for (id, dictionary) in stored {
         if !planted(Bug::DictionaryNumberReused) {
-            engine.catalog.found_dictionary(dictionary.number());
+            catalog.found_dictionary(dictionary.number());
         }
-        engine.catalog.dictionaries.add(dictionary.clone());
+        catalog.dictionaries.add(dictionary.clone());
         if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == id) {
             keyspace.compressor.add_dictionary(&dictionary);
         }

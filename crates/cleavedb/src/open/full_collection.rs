@@ -16,12 +16,13 @@ use crate::engine::Engine;
 use crate::open::session;
 use crate::open::session::WINDOW_MIN;
 use crate::operations::bounds::Bounds;
+use crate::operations::commit::Commit;
 
 /// Frees the space of all that was dead before the call. On a disk without room for that at once,
 /// what one pass frees is the room for the next.
 pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
     let upto = engine.commit.visible();
-    match is_log_long(engine) {
+    match is_log_long(&engine.commit) {
         true => maintenance::flush_and_leave_log(engine).map(drop)?,
         false => maintenance::flush_all(engine)?,
     }
@@ -38,8 +39,8 @@ pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
 /// Bytes of log from which on the log file in use is left: all of it is flushed.
 const LOG_MAX: u64 = 1 << 20;
 
-fn is_log_long(engine: &Engine) -> bool {
-    let append = engine.commit.append();
+fn is_log_long(commit: &Commit) -> bool {
+    let append = commit.append();
     let begun = append.appender.is_begun();
     begun && append.appender.end() - append.appender.file().base > LOG_MAX
 }

@@ -35,7 +35,8 @@ use cleavedb_values::GroupId;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
 
 use crate::engine::Engine;
-use crate::settings::options::Background;
+use crate::engine::job_state::Jobs;
+use crate::settings::options::{Background, Options};
 use crate::store::manifest::LiveFiles;
 
 /// Most threads that read segments and fill the store.
@@ -53,7 +54,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     extents.reverse();
     let handles = extents.iter().map(|extent| Ok(&**state.segments.extent(extent.place)?));
     let handles = handles.collect::<Result<Vec<&ExtentHandle>>>()?;
-    let threads: Vec<usize> = (0..threads(engine, extents.len())).collect();
+    let threads: Vec<usize> = (0..threads(&engine.options, extents.len())).collect();
     let next = AtomicUsize::new(0);
     let read = side_by_side(&threads, |_| read_some(store, &extents, &handles, &next));
     let mut read: Vec<_> = read.into_iter().flatten().collect();
@@ -65,7 +66,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
         found.push(segment);
         match damage {
             Err(e) if e.kind() == ErrorKind::Corruption => {
-                leave_alone(engine, store, e, &extents[at..]);
+                leave_alone(&engine.jobs, store, e, &extents[at..]);
                 if !planted(Bug::OlderThanDamagedTrusted) {
                     break;
                 }
@@ -81,8 +82,8 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
 }
 
 /// Number of threads that read `segments` segments: one where tests step through jobs.
-fn threads(engine: &Engine, segments: usize) -> usize {
-    match engine.options.background {
+fn threads(options: &Options, segments: usize) -> usize {
+    match options.background {
         Background::Manual => 1,
         Background::Threads(_) => {
             let processors = available_parallelism().map_or(1, NonZero::get);
@@ -143,9 +144,9 @@ fn read_segment(
 }
 
 /// Records that the first of `extents` could not be read to its end, and that the others are older.
-fn leave_alone(engine: &Engine, store: &HotStore, damage: Error, extents: &[&Extent]) {
+fn leave_alone(jobs: &Jobs, store: &HotStore, damage: Error, extents: &[&Extent]) {
     store.set_incomplete();
-    let damaged = &mut engine.jobs.lock().damaged;
+    let damaged = &mut jobs.lock().damaged;
     damaged.hot.extend(extents.iter().map(|extent| extent.place));
     damaged.last = Some(damage.clone());
     damaged.lost_hot = Some(damage);

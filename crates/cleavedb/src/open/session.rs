@@ -11,12 +11,14 @@ use std::io;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
 use cleavedb_storage::{
-    Access, FileClass, FileKind, Mode, Name, RemoveMode, Storage, Window, WindowIdentity,
+    Access, FileClass, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage, Window,
+    WindowIdentity,
 };
 use cleavedb_values::ValueFileEdit;
 
@@ -29,7 +31,7 @@ use crate::open::recovery::{is_copy, last_log, number_of_copy};
 use crate::operations::commit::Append;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
-use crate::settings::options::Durability;
+use crate::settings::options::{Durability, Options};
 use crate::store::manifest::{ChangeLog, Edit, LiveFiles, Manifest, Session};
 use crate::writes::dictionaries;
 use crate::writes::room::SEQS_RESERVED;
@@ -181,7 +183,7 @@ fn say_begun(
         directory_id: Some(engine.storage.directory_id()),
         // The limit of the options at the open.
         space_limit: Some(engine.options.space_limit.unwrap_or_default()),
-        change_log: kept_from(engine, manifest.live().change_log, last_seq + 1, log),
+        change_log: kept_from(&engine.options, manifest.live().change_log, last_seq + 1, log),
         ..Edit::default()
     };
     engine.commit_edit(manifest, &edit)?;
@@ -192,12 +194,12 @@ fn say_begun(
 /// What is said of the log that is kept for readers of changes, in a session whose log begins
 /// in file `log` with `first_seq`, if that differs from what was said `before`.
 fn kept_from(
-    engine: &Engine,
+    options: &Options,
     before: ChangeLog,
     first_seq: SeqNo,
     log: FileNumber,
 ) -> Option<ChangeLog> {
-    let said = match engine.options.change_retention() {
+    let said = match options.change_retention() {
         0 => ChangeLog::default(),
         bytes if before.first_seq > 0 => ChangeLog { bytes, ..before },
         bytes => ChangeLog { bytes, first_seq, first_file: log },
@@ -227,7 +229,8 @@ fn resumed_log(
     if allocated > padded || file.is_copied().map_err(failed)? {
         return Ok(None);
     }
-    let file_ends_here = end == allocated || is_blank_behind(engine, name, end).map_err(failed)?;
+    let file_ends_here =
+        end == allocated || is_blank_behind(&engine.storage, name, end).map_err(failed)?;
     if !file_ends_here && !planted(Bug::ResumedBehindTorn) {
         return Ok(None);
     }
@@ -237,8 +240,8 @@ fn resumed_log(
 
 /// Whether a log file has only zeros behind `end`. The rest of a torn batch would be read as a part
 /// of the log that continues behind it.
-fn is_blank_behind(engine: &Engine, name: Name, end: u64) -> io::Result<bool> {
-    let file = engine.storage.open(&name, Mode::Read, Access::Sequential)?;
+fn is_blank_behind(storage: &MultiDirStorage, name: Name, end: u64) -> io::Result<bool> {
+    let file = storage.open(&name, Mode::Read, Access::Sequential)?;
     let mut behind = vec![0; file.len()?.saturating_sub(end) as usize];
     read_exact_at(&*file, &mut behind, end)?;
     Ok(behind.iter().all(|byte| *byte == 0))
@@ -359,7 +362,7 @@ pub(crate) fn log_at_rest(
 pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     engine.poison.check()?;
     let number = engine.commit.append().appender.file().number;
-    let is_needed = engine.options.keeps_changes() || is_pointed_to(engine, number);
+    let is_needed = engine.options.keeps_changes() || is_pointed_to(&engine.manifest, number);
     let goes = engine.state.load().has_nothing_to_flush() && !is_needed;
     if !goes {
         make_log_whole(engine)?;
@@ -398,8 +401,8 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
 }
 
 /// Whether tables point into log file `number`.
-fn is_pointed_to(engine: &Engine, number: FileNumber) -> bool {
-    engine.manifest.lock().live().value_files.get(number).is_some_and(|facts| facts.live > 0)
+fn is_pointed_to(manifest: &Mutex<Manifest>, number: FileNumber) -> bool {
+    manifest.lock().live().value_files.get(number).is_some_and(|facts| facts.live > 0)
 }
 
 /// Makes the log durable to its end.

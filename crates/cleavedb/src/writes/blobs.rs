@@ -24,7 +24,7 @@ use crate::operations::catalog::CatalogEntry;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::settings::options::Durability;
-use crate::settings::time::Lifetime;
+use crate::settings::time::{Lifetime, Time};
 use crate::store::limit::Need;
 use crate::store::manifest::Edit;
 use crate::writes::room;
@@ -45,9 +45,9 @@ pub(crate) struct BlobTarget<'a> {
 
 impl BlobTarget<'_> {
     /// Whether the value would have expired when it is stored.
-    pub(crate) fn is_over(&self, engine: &Engine) -> bool {
-        let expiry = self.lifetime.expiry(self.keyspace.ttl, &engine.time);
-        !expiry.is_never() && expiry.is_over(engine.time.millis())
+    pub(crate) fn is_over(&self, time: &Time) -> bool {
+        let expiry = self.lifetime.expiry(self.keyspace.ttl, time);
+        !expiry.is_never() && expiry.is_over(time.millis())
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn renew(
     blob: &Blob,
     terms: Terms<'_>,
 ) -> Result<()> {
-    if !target.is_over(engine) {
+    if !target.is_over(&engine.time) {
         return commit(engine, target, blob.pointer, terms);
     }
     let op = EncodedOp::new(Op::delete(target.key), target.keyspace, &engine.time);

@@ -25,6 +25,7 @@ use crate::operations::ops::Ops;
 use crate::reads::read;
 use crate::reads::search::ReadFor;
 use crate::settings::options::Durability;
+use crate::store::retained_log::RetainedLog;
 use crate::writes::write::{self, Terms};
 
 /// First byte of the keys of the system keyspace that name a dictionary.
@@ -84,8 +85,8 @@ impl Dropped {
 }
 
 /// The dictionaries of `keyspace`, which is being dropped.
-pub(crate) fn dropped(engine: &Engine, keyspace: &CatalogEntry) -> Vec<Dropped> {
-    let stays = engine.retained_log.first_seq().is_some() && !planted(Bug::ToldDictionaryDropped);
+pub(crate) fn dropped(retained_log: &RetainedLog, keyspace: &CatalogEntry) -> Vec<Dropped> {
+    let stays = retained_log.first_seq().is_some() && !planted(Bug::ToldDictionaryDropped);
     let of = |it: &Arc<Dictionary>| {
         let stored = stays.then(|| encode(KeyspaceId::SYSTEM, it));
         Dropped { number: it.number(), key: key(it.number()), stored }

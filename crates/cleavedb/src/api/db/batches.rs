@@ -57,7 +57,7 @@ impl Db {
         }
         let engine = self.default.inner.writable()?;
         let default = &engine.catalog.default;
-        let reads = || batch.merges(default).any(|(at, key)| may_expire(engine, at, key));
+        let reads = || batch.merges(default).any(|(at, key)| may_expire(&engine.state, at, key));
         let has_merges = batch.merges(default).next().is_some();
         if has_merges && reads() {
             return self.write_reading(engine, batch, durability);

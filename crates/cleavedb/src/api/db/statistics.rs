@@ -21,7 +21,7 @@ impl Db {
     /// The latencies of [`Metrics::latencies`], which begin anew.
     pub fn take_latencies(&self) -> Vec<OperationLatency> {
         let is_own = self.engine().gate.is_own();
-        if is_own { stats::latencies(&self.engine_now(), true) } else { Vec::new() }
+        if is_own { stats::latencies(&self.engine_now().latencies, true) } else { Vec::new() }
     }
 
     /// Changes [`Options::background_bytes_per_second`], for jobs that run, too. Fails with
@@ -38,6 +38,6 @@ impl Db {
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
         let engine = self.engine_now();
         engine.gate.check_held()?;
-        stats::directories(&engine)
+        stats::directories(&engine.storage)
     }
 }

@@ -28,7 +28,7 @@ use crate::engine::range_tombstones;
 use crate::engine::read_points::ReadPoints;
 use crate::engine::value_files;
 use crate::settings::filter::JobFilter;
-use crate::settings::options::Background;
+use crate::settings::options::{Background, Options};
 use crate::store::full_disk::RoomTaken;
 use crate::store::manifest::Edit;
 
@@ -126,7 +126,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let job = job.with_range_tombstones(tombstones).with_expired_before(expired_before);
         let job = job.with_operand_rule(engine.merges.rule.clone());
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
-        let subcompactions = subcompactions(engine, &jobs);
+        let subcompactions = subcompactions(&engine.options, &jobs);
         let groups = manifest.live().groups.clone();
         let collects = jobs.constraints.pinned_above.is_some();
         let filter = engine.job_filter().filter(|_| !collects);
@@ -162,7 +162,7 @@ impl<'e> Job<'e> for Compact<'e> {
         match ran {
             Ok(()) => Ok((job, dropped_pointers)),
             Err(error) => {
-                let error = super::failed_write(engine, engine.with_volume(error));
+                let error = super::failed_write(&engine.poison, engine.with_volume(error));
                 engine.discard(FileKind::Table, job.created());
                 Err(error)
             }
@@ -348,12 +348,12 @@ pub(crate) fn room_to_compact(engine: &Engine) -> u64 {
 /// How a compaction that begins now runs the two halves of its keys: at once if a worker is idle,
 /// since the second half takes the place of one. If all workers are busy, the compaction stays
 /// whole; without threads, the halves run in turn.
-fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
+fn subcompactions(options: &Options, jobs: &JobState) -> SubcompactionMode {
     let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
-    match engine.options.background {
+    match options.background {
         Background::Manual => SubcompactionMode::InTurn,
         // The workers are those of other databases, too.
-        Background::Threads(_) if engine.options.crew().is_some() => SubcompactionMode::Never,
+        Background::Threads(_) if options.crew().is_some() => SubcompactionMode::Never,
         Background::Threads(workers) if running < workers => SubcompactionMode::AtOnce,
         Background::Threads(_) => SubcompactionMode::Never,
     }

@@ -24,6 +24,7 @@ use cleavedb_index::{Version, VersionEdit};
 use crate::background::pressure;
 use crate::control::events::Event;
 use crate::control::failures::{JobKind, LastFailure};
+use crate::control::poison::Poison;
 use crate::engine::Engine;
 use crate::engine::job_state::JobState;
 use crate::engine::range_tombstones;
@@ -174,9 +175,9 @@ fn open_ahead(engine: &Engine, version: &Version, edit: &VersionEdit) {
 /// The error of a background write that failed before an edit could name its files, which were
 /// removed. The job is tried again later, unless the disk has become read-only: that poisons the
 /// database.
-fn failed_write(engine: &Engine, error: Error) -> Error {
+fn failed_write(poison: &Poison, error: Error) -> Error {
     match error.clone().with_remedy() {
-        remedied if remedied.kind() == ErrorKind::ReadOnly => engine.poison.set(remedied),
+        remedied if remedied.kind() == ErrorKind::ReadOnly => poison.set(remedied),
         _ => error,
     }
 }

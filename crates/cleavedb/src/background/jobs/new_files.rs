@@ -54,5 +54,5 @@ pub(super) fn given_up(
         files.iter().for_each(|files| files.discard());
         engine.discard(FileKind::Table, &writer.numbers);
     }
-    super::failed_write(engine, error)
+    super::failed_write(&engine.poison, error)
 }

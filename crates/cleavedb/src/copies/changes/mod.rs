@@ -21,6 +21,7 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
 use crate::control::debug::debug;
 use crate::engine::Engine;
+use crate::operations::commit::Commit;
 use crate::store::manifest::Session;
 
 use names::Names;
@@ -67,7 +68,7 @@ impl Changes {
         let next = from.max(1);
         let (place, session) = source.read(|engine| {
             let place = find(engine, next)?;
-            Ok((place, source.session(engine)))
+            Ok((place, source.session(&engine.manifest)))
         })?;
         Ok(Self {
             source,
@@ -120,13 +121,13 @@ impl Changes {
     }
 
     /// The last sequence number that may be returned now.
-    fn upto(&self, engine: &Engine) -> SeqNo {
-        let visible = engine.commit.visible();
+    fn upto(&self, commit: &Commit) -> SeqNo {
+        let visible = commit.visible();
         if planted(Bug::ChangesAhead) {
             return visible;
         }
         match self.durable_only {
-            true => visible.min(engine.commit.durable()),
+            true => visible.min(commit.durable()),
             false => visible,
         }
     }
@@ -141,7 +142,7 @@ impl Changes {
             engine.gate.check_open()?;
             self.begin_session(engine)?;
             while self.ready.is_empty() {
-                let upto = self.upto(engine);
+                let upto = self.upto(&engine.commit);
                 if upto < self.next || self.read(engine, upto)? == BatchOutcome::On {
                     break;
                 }
@@ -152,7 +153,7 @@ impl Changes {
 
     /// In a new session of another process, goes on behind what was returned, if that is not lost.
     fn begin_session(&mut self, engine: &Engine) -> Result<()> {
-        let session = self.source.session(engine);
+        let session = self.source.session(&engine.manifest);
         if session != self.session && !planted(Bug::ChangesOfLostSession) {
             let place = find(engine, self.returned)?;
             (self.place, self.session, self.next) = (place, session, self.returned);
@@ -241,7 +242,7 @@ impl Iterator for Changes {
 fn check_kept(engine: &Engine, next: SeqNo) -> Result<()> {
     match engine.retained_log.first_seq() {
         Some(first) if first <= next => Ok(()),
-        _ => Err(gone(engine)),
+        _ => Err(gone(&engine.retained_log)),
     }
 }
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::sync::thread;
+use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{ErrorKind, Result};
 use cleavedb_storage::process::Own;
 
 use crate::copies::follow::{Follower, PAUSES, may_pass};
 use crate::engine::Engine;
-use crate::store::manifest::Session;
+use crate::store::manifest::{Manifest, Session};
 
 /// Where changes are read.
 #[derive(Clone)]
@@ -60,10 +60,10 @@ impl ChangeSource {
 
     /// The session of the other process in which `engine` is a view. What a reader has seen of an
     /// earlier one may be lost.
-    pub(super) fn session(&self, engine: &Engine) -> Option<Session> {
+    pub(super) fn session(&self, manifest: &Mutex<Manifest>) -> Option<Session> {
         match self {
             Self::Own(_) => None,
-            Self::Followed(_) => engine.manifest.lock().live().session,
+            Self::Followed(_) => manifest.lock().live().session,
         }
     }
 }

@@ -7,7 +7,7 @@ use cleavedb_storage::log::FileHeader;
 use super::batches::{LoggedBatch, next_batch};
 use crate::background::log_retention::{first_seq_of, name_of, open_part, read_part};
 use crate::engine::Engine;
-use crate::store::retained_log::LogPart;
+use crate::store::retained_log::{LogPart, RetainedLog};
 
 /// A place in the log: behind a whole batch, or at the beginning of a file.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +61,11 @@ pub(super) fn walk(
         let Some(now) = place.or_else(first) else { return Ok(BatchOutcome::On) };
         let at = place.insert(now);
         let there = engine.retained_log.part_and_next(at.file);
-        let (part, next) = there.ok_or_else(|| gone(engine))?;
+        let (part, next) = there.ok_or_else(|| gone(&engine.retained_log))?;
         let read = walk_part(engine, &part, at, limit, &mut visit);
         let step = match read {
             // The file was removed meanwhile.
-            Err(_) if !engine.retained_log.has(at.file) => return Err(gone(engine)),
+            Err(_) if !engine.retained_log.has(at.file) => return Err(gone(&engine.retained_log)),
             read => read?,
         };
         match (step, part.end, next) {
@@ -116,8 +116,8 @@ fn walk_part(
 
 /// The error for changes that are not kept, or not any more.
 #[cold]
-pub(super) fn gone(engine: &Engine) -> Error {
-    let Some(first) = engine.retained_log.first_seq() else {
+pub(super) fn gone(retained_log: &RetainedLog) -> Error {
+    let Some(first) = retained_log.first_seq() else {
         let what = "no changes are kept; open the database with change_retention_bytes";
         return Error::new(ErrorKind::NotRetained, what);
     };

@@ -32,6 +32,7 @@ use crate::background::scheduler;
 use crate::engine::Engine;
 use crate::operations::batch::Op;
 use crate::operations::catalog::CatalogEntry;
+use crate::operations::commit::Commit;
 use crate::operations::encoded_op::EncodedOp;
 use crate::writes::room::SEQS_RESERVED;
 
@@ -95,7 +96,7 @@ impl Load {
             return Err(Error::corruption(what));
         }
         files::begin(&engine)?;
-        let begun = number(&engine).and_then(|seq| {
+        let begun = number(&engine.commit).and_then(|seq| {
             // Flushes that are under way do not know of the load.
             loaded::without_flushes(&engine, || Ok(()))?;
             scheduler::wait_for_collection(&engine)?;
@@ -186,8 +187,8 @@ impl Drop for Load {
 }
 
 /// The sequence number of a load that begins now.
-fn number(engine: &Engine) -> Result<SeqNo> {
-    let last = engine.commit.open_append()?.last_seq();
+fn number(commit: &Commit) -> Result<SeqNo> {
+    let last = commit.open_append()?.last_seq();
     if last > SEQ_MAX - SEQS_LEFT - 2 * SEQS_RESERVED {
         let what = "sequence numbers are used up; export the data and import it anew";
         return Err(Error::new(ErrorKind::NoSpace, what));

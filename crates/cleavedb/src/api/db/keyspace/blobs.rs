@@ -77,7 +77,7 @@ impl Keyspace {
         let least = engine.options.tuning.blob_bytes.max(1);
         (&mut *reader).take(least).read_to_end(&mut first).map_err(failed)?;
         let target = BlobTarget { keyspace: self.entry(), key, lifetime, durability };
-        if (first.len() as u64) < least || target.is_over(engine) {
+        if (first.len() as u64) < least || target.is_over(&engine.time) {
             // A value whose time is over is read to its end, and leaves a delete.
             let rest = std::io::copy(reader, &mut std::io::sink()).map_err(failed)?;
             self.write_one(Op { key, value: Some(&first), lifetime }, durability)?;

@@ -67,7 +67,7 @@ impl Keyspace {
         let (key, stored) = (key.as_ref(), operand.stored()?);
         Op::put(key, &stored).check()?;
         let engine = self.inner.writable()?;
-        let reads = || operand_chains::may_expire(engine, self.entry(), key);
+        let reads = || operand_chains::may_expire(&engine.state, self.entry(), key);
         if !self.is_hot(engine, key) && !reads() {
             engine.merges.operators().check_stored(&stored)?;
             let op = EncodedOp::of_operand(key, &stored, self.entry().id);

@@ -33,8 +33,9 @@ pub enum EntryKind {
     Inline = 2,
     /// The entry holds a [`crate::ValuePointer`] to a record in a segment.
     Pointer = 3,
-    /// The key is hot: the hot store has its newest version, which is at least this young.
-    Hot = 4,
+    /// The newest version, which is at least this young, is in a store with an index of its own:
+    /// the key is hot.
+    Marker = 4,
     /// As [`EntryKind::Inline`], behind the expiry of the value.
     ExpiringInline = 5,
     /// As [`EntryKind::Pointer`], behind the expiry of the value.
@@ -50,7 +51,7 @@ impl EntryKind {
             1 => Some(Self::Delete),
             2 => Some(Self::Inline),
             3 => Some(Self::Pointer),
-            4 => Some(Self::Hot),
+            4 => Some(Self::Marker),
             5 => Some(Self::ExpiringInline),
             6 => Some(Self::ExpiringPointer),
             7 => Some(Self::Operand),

@@ -64,7 +64,7 @@ pub(crate) const RESTART_INTERVAL: usize = 16;
 #[inline]
 fn kind_bits(kind: EntryKind) -> u8 {
     match kind {
-        EntryKind::Hot => TAG_HOT,
+        EntryKind::Marker => TAG_HOT,
         EntryKind::ExpiringInline => TAG_EXPIRING_INLINE,
         EntryKind::ExpiringPointer => TAG_EXPIRING_POINTER,
         EntryKind::Operand => TAG_OPERAND,
@@ -124,7 +124,7 @@ impl Parsed {
         match self.tag & TAG_KIND {
             1 => EntryKind::Delete,
             2 => EntryKind::Inline,
-            TAG_HOT => EntryKind::Hot,
+            TAG_HOT => EntryKind::Marker,
             TAG_EXPIRING_INLINE => EntryKind::ExpiringInline,
             TAG_EXPIRING_POINTER => EntryKind::ExpiringPointer,
             TAG_OPERAND => EntryKind::Operand,

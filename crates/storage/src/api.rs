@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::class::FileClass;
 use crate::layer::layered;
 use crate::mapping::Mapping;
 use crate::name::Name;
@@ -38,6 +39,15 @@ pub enum Access {
     /// Writes bypass the page cache: offsets, lengths and buffers are multiples of
     /// [`File::alignment`]. Reads of the same handle must be aligned too.
     Direct,
+}
+
+impl Access {
+    /// How a job writes values of this class. Hot ones are read and written again soon: they stay
+    /// in the page cache.
+    #[doc(hidden)]
+    pub fn of_values(class: FileClass) -> Self {
+        if class == FileClass::Hot { Self::Random } else { Self::Direct }
+    }
 }
 
 /// How a file is removed.

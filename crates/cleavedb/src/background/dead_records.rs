@@ -70,10 +70,8 @@ impl<'e> Search<'e> {
         if let Some(hit) = hits.find(|hit| hit.kind.hides_older()) {
             return Ok(is_it(hit.kind, hit.seq));
         }
-        if let Some(store) = &self.engine.hot
-            && let Some(hot) = store.find(store.key(key))
-        {
-            return Ok(hot == pointer);
+        if let Some(newest) = self.engine.find_apart(key) {
+            return Ok(newest == pointer);
         }
         let known = self.state.version.versions_of(u64::MAX, key, hash, SEQ_MAX)?;
         let newest = known.into_iter().find(|it| it.kind.hides_older());
@@ -159,12 +157,12 @@ fn add_copied(storage: &MultiDirStorage, live: &LiveFiles, found: &mut WantedGon
     Ok(())
 }
 
-/// The hot segments with dead records of a range, or with records of the store itself about keys of
-/// the range.
-pub(crate) fn in_hot_store(engine: &Engine, bounds: &Bounds) -> Result<WantedGone> {
+/// The extents apart with dead records of a range, or with records of the store itself about keys
+/// of the range.
+pub(crate) fn in_extents_apart(engine: &Engine, bounds: &Bounds) -> Result<WantedGone> {
     let search = Search::new(engine, bounds);
     let mut found = WantedGone::default();
-    for extent in search.live.groups.extents_of(GroupId::HOT) {
+    for extent in search.live.groups.extents_apart() {
         if search.extent_has_dead(extent)? {
             found.extents.insert(extent.place);
         }

@@ -1,24 +1,22 @@
 //! Work that a caller requests: flushing everything, a full compaction, a full collection.
 
-use std::collections::BTreeSet;
+mod evacuation;
+
 use std::sync::Arc;
 
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_hot::HotStore;
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::pieces::{pick_cut, pick_piece};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
-use cleavedb_values::GroupId;
 
-use crate::background::jobs::separate::unclean;
+pub(crate) use self::evacuation::{clear_apart, clear_apart_once};
 use crate::background::jobs::{Begin, compaction, removal};
 use crate::background::{log_files, memtables, scheduler};
 use crate::control::events;
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::operations::commit::Append;
-use crate::store::limit::{flushed_max, moved_beyond};
 use crate::store::state::MemSlot;
 
 /// How many times a flush that a caller waits for is tried on a full disk.
@@ -169,58 +167,6 @@ fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
     // A table of a few long values cannot be cut: the result may be as long as before.
     let cut = compaction::compact(engine, Begin::Open, &options, cut)?;
     Ok(cut.is_some_and(|created| created.len() > 1))
-}
-
-/// Rids the hot store, if there is one, of the dead records and stubs that it holds now: flushes
-/// evacuate its segments, each as many as it has room for. Returns whether nothing is left to do:
-/// the disk may have no room.
-pub(crate) fn evacuate_all(engine: &Engine) -> Result<bool> {
-    let Some(store) = &engine.hot else { return Ok(true) };
-    let groups = engine.manifest.lock().live().groups.clone();
-    let files = groups.extents_of(GroupId::HOT).map(|extent| extent.place.file);
-    let Some(upto) = files.max() else { return Ok(true) };
-    engine.jobs.lock().evacuating.push(upto);
-    let evacuated = evacuate_upto(engine, store, upto);
-    let callers = &mut engine.jobs.lock().evacuating;
-    if let Some(own) = callers.iter().position(|of| *of == upto) {
-        callers.swap_remove(own);
-    }
-    evacuated
-}
-
-/// Has flushes evacuate hot segments once more, those that callers want gone among them. Returns
-/// whether the disk had room for that.
-pub(crate) fn evacuate_once(engine: &Engine) -> Result<bool> {
-    let most = flushed_max(moved_beyond(&engine.options));
-    if engine.space().room_on_disk() / 2 < most {
-        return Ok(false);
-    }
-    flush_with(engine, |append| append.appender.is_begun()).map(|()| true)
-}
-
-fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<bool> {
-    let mut before = BTreeSet::new();
-    loop {
-        let groups = engine.manifest.lock().live().groups.clone();
-        let left_alone = engine.jobs.lock().damaged.hot.clone();
-        let left = unclean(store, &groups, &left_alone, upto);
-        if left.is_empty() {
-            return Ok(true);
-        }
-        // Half of the room, as for a collection in pieces: indexes and last blocks come on top.
-        let most = flushed_max(moved_beyond(&engine.options));
-        if left == before || engine.space().room_on_disk() / 2 < most {
-            return Ok(false);
-        }
-        match flush_with(engine, |append| append.appender.is_begun()) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(false),
-            flushed => flushed?,
-        }
-        if engine.space().is_disk_full() {
-            removal::purge(engine);
-        }
-        before = left;
-    }
 }
 
 /// Collects every value file that is sealed now, even if the space goal is met, but only for as

@@ -30,24 +30,10 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.jobs.wake();
 }
 
-/// Bytes of keys and values that a MemTable may have to be flushed for promotions at any time: the
-/// promoted records are about as many.
-const SMALL: u64 = 4 << 20;
-
-/// Whether a flush should begin for keys that were read often, to move them to the hot store.
-pub(crate) fn promotions_want_flush(engine: &Engine) -> bool {
-    let is_small = || {
-        let state = engine.state.load();
-        let before = state.memtables.first().map(|slot| slot.written_before);
-        before.is_some_and(|before| engine.counters.user_bytes.get() <= before + SMALL)
-    };
-    engine.hot.as_ref().is_some_and(|store| store.wants_flush(is_small))
-}
-
 /// Seals the MemTable, which may be empty, for a flush if promotions want one. Called by the thread
 /// that flushes: reads take no lock, and make no MemTable.
 pub(crate) fn rotate_for_promotions(engine: &Engine) {
-    rotate_if(engine, |_| promotions_want_flush(engine));
+    rotate_if(engine, |_| engine.promotions_want_flush());
 }
 
 /// Seals the MemTable for a flush if it has at least `least` deletes and values that have expired,

@@ -28,7 +28,6 @@ use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, Hole, Mode, MultiDirStorage, Name, Storage};
-use cleavedb_values::GroupId;
 
 use crate::background::jobs::{compaction, removal};
 use crate::background::range_work::{compact_range, wait_for_jobs};
@@ -40,8 +39,8 @@ use crate::operations::bounds::Bounds;
 use crate::store::manifest::{Edit, LiveFiles, Manifest};
 use crate::store::snapshot::SnapshotList;
 
-/// Times that all is collected, where there is a hot store: what a pass has moved may have to move
-/// once more.
+/// Times that all is collected, where there is a store apart: what a pass has moved may have to
+/// move once more.
 const PASSES_MAX: usize = 16;
 
 /// Looks for files that were dropped, and the pause between two, before their readers are named. So
@@ -80,13 +79,14 @@ pub(crate) fn collect_ranges(engine: &Engine, ranges: &[Bounds]) -> Result<()> {
 /// Has what was deleted in a range up to `upto`, all of which is flushed, leave tables and values.
 fn clean(engine: &Engine, bounds: &Bounds, upto: u64) -> Result<()> {
     for _ in 0..PASSES_MAX {
-        evacuate(engine, bounds)?;
+        clear_apart(engine, bounds)?;
         compact(engine, bounds, upto)?;
         let wanted = dead_records::in_value_files(engine, bounds)?;
         let none = wanted.is_empty();
         while_wanted(engine, &wanted, || collect(engine, &wanted))?;
-        // Only evacuations move what is dead to other places.
-        if engine.hot.is_none() || none && dead_records::in_hot_store(engine, bounds)?.is_empty() {
+        // Only what leaves a store apart is moved to other places while it is dead.
+        let is_clear = || Ok(dead_records::in_extents_apart(engine, bounds)?.is_empty());
+        if !engine.has_apart() || none && is_clear()? {
             return Ok(());
         }
     }
@@ -141,31 +141,28 @@ fn while_wanted<T>(
     done
 }
 
-/// Has flushes evacuate the hot segments that have something dead of the range, as far as that goes
+/// Has flushes empty the extents apart that have something dead of the range, as far as that goes
 /// before a compaction. One by one, the oldest first: a mark of a deleted key stays as long as an
 /// older segment has a record of the key.
-fn evacuate(engine: &Engine, bounds: &Bounds) -> Result<()> {
-    if engine.hot.is_none() {
-        return Ok(());
-    }
-    for place in dead_records::in_hot_store(engine, bounds)?.extents {
+fn clear_apart(engine: &Engine, bounds: &Bounds) -> Result<()> {
+    for place in dead_records::in_extents_apart(engine, bounds)?.extents {
         let wanted = WantedGone { extents: [place].into(), ..WantedGone::default() };
-        if !while_wanted(engine, &wanted, || maintenance::evacuate_once(engine))? {
+        if !while_wanted(engine, &wanted, || maintenance::clear_apart_once(engine))? {
             return Err(compaction::no_room());
         }
     }
     Ok(())
 }
 
-/// What is left of `wanted`, but for hot segments.
+/// What is left of `wanted`, but for extents apart.
 fn left(manifest: &Mutex<Manifest>, wanted: &WantedGone) -> WantedGone {
     let manifest = manifest.lock();
     let live = manifest.live();
     let mut left = wanted.clone();
     left.files.retain(|file| live.value_files.get(*file).is_some());
     left.extents.retain(|place| live.groups.has_extent(*place));
-    let hot: BTreeSet<_> = live.groups.extents_of(GroupId::HOT).map(|it| it.place).collect();
-    left.extents.retain(|place| !hot.contains(place));
+    let apart: BTreeSet<_> = live.groups.extents_apart().map(|it| it.place).collect();
+    left.extents.retain(|place| !apart.contains(place));
     left
 }
 
@@ -278,7 +275,7 @@ fn empty(engine: &Engine, file: FileNumber) -> Result<()> {
     let extents = groups.extents_in(file).map(|extent| extent.place).collect();
     let wanted = WantedGone { extents, ..WantedGone::default() };
     while_wanted(engine, &wanted, || {
-        if engine.hot.is_some() && !maintenance::evacuate_once(engine)? {
+        if engine.has_apart() && !maintenance::clear_apart_once(engine)? {
             return Err(compaction::no_room());
         }
         collect(engine, &wanted)

@@ -26,11 +26,11 @@ use crate::store::survivors::Survivors;
 pub(crate) struct Damaged {
     pub(crate) files: BTreeSet<FileNumber>,
     pub(crate) groups: BTreeSet<GroupId>,
-    /// Hot segments that were to be evacuated by a flush that met damage, those that an open could
+    /// Extents apart that were to be emptied by a flush that met damage, those that an open could
     /// not read to their ends, and older ones than the latter.
-    pub(crate) hot: BTreeSet<Location>,
-    /// Why the open could not read a hot segment, so that the newest version of a key may be lost.
-    pub(crate) lost_hot: Option<Error>,
+    pub(crate) extents: BTreeSet<Location>,
+    /// Why the open could not read such an extent, so that the newest version of a key may be lost.
+    pub(crate) lost: Option<Error>,
     /// The last error of damage that a collection or a compaction met.
     pub(crate) last: Option<Error>,
 }
@@ -115,9 +115,9 @@ pub(crate) struct JobState {
     pub(crate) forced: Option<FileNumber>,
     /// Files and extents that are collected because a caller wants each of them gone.
     pub(crate) wanted: WantedGone,
-    /// Of each caller that wants the dead records of the hot store gone: the last file whose
-    /// segments leave.
-    pub(crate) evacuating: Vec<FileNumber>,
+    /// Of each caller that wants the dead records of stores apart gone: the last file whose extents
+    /// leave.
+    pub(crate) leaving: Vec<FileNumber>,
     /// The bulk load under way. No group is begun, split or merged meanwhile but by the load.
     pub(crate) load: Option<LoadUnderWay>,
     /// Files that collections wrote, which need not be collected again soon.
@@ -136,8 +136,8 @@ pub(crate) struct JobState {
 impl JobState {
     /// Number of tables, files and groups that are left alone because they are damaged.
     pub(crate) fn left_alone(&self) -> usize {
-        let Damaged { files, groups, hot, .. } = &self.damaged;
-        self.constraints.damaged.len() + files.len() + groups.len() + hot.len()
+        let Damaged { files, groups, extents, .. } = &self.damaged;
+        self.constraints.damaged.len() + files.len() + groups.len() + extents.len()
     }
 
     /// The collections of now.

@@ -14,6 +14,7 @@ pub(crate) mod encoded_changes;
 pub(crate) mod value_files;
 pub(crate) mod space;
 pub(crate) mod panic_guard;
+mod hot;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

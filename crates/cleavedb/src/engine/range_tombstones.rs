@@ -22,7 +22,6 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_index::edit::LEVEL_MAX;
 use cleavedb_index::{RangeTombstone, Version};
-use cleavedb_values::GroupId;
 
 use crate::engine::Engine;
 use crate::store::state::ReadState;
@@ -98,12 +97,12 @@ pub(crate) fn eager_upto(engine: &Engine) -> SeqNo {
 
 /// The sequence number up to which only tables can still need a range tombstone.
 fn needless_upto(engine: &Engine) -> SeqNo {
-    let (flushed, hot) = {
+    let (flushed, has_apart) = {
         let manifest = engine.manifest.lock();
         let live = manifest.live();
-        (live.flushed, live.groups.extents_of(GroupId::HOT).next().is_some())
+        (live.flushed, live.groups.extents_apart().next().is_some())
     };
-    if hot {
+    if has_apart {
         return 0;
     }
     let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());

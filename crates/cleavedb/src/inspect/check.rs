@@ -82,11 +82,11 @@ pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport>
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(HeldBy::Check, || engine.commit.visible(), &engine.time);
     // Under the manifest's lock the read state and the table of value files match.
-    let (state, live, hot) = {
+    let (state, live, apart) = {
         let manifest = engine.manifest.lock();
-        (engine.state.load_full(), manifest.live().clone(), hot_pointers(engine))
+        (engine.state.load_full(), manifest.live().clone(), engine.newest_apart())
     };
-    let left_alone = engine.jobs.lock().damaged.hot.clone();
+    let left_alone = engine.jobs.lock().damaged.extents.clone();
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
     // The index is read three times: by itself, for the live bytes, and for the values.
     let retained: u64 = live.value_files.retained().map(|(_, file)| file.len).sum();
@@ -100,20 +100,11 @@ pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport>
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
     check_retained(engine, &live, &mut report, progress)?;
-    check_live_bytes(&state, &live, hot, &left_alone, &mut report);
+    check_live_bytes(&state, &live, apart, &left_alone, &mut report);
     progress.add(index)?;
     check_pointers(engine, &state, held.at, &mut report, progress)?;
     check_directory(engine, &mut report)?;
     Ok(report)
-}
-
-/// The places of the newest versions of all hot keys.
-fn hot_pointers(engine: &Engine) -> Vec<ValuePointer> {
-    let mut pointers = Vec::new();
-    if let Some(store) = &engine.hot {
-        store.for_each(|pointer| pointers.push(pointer));
-    }
-    pointers
 }
 
 /// Checks every sealed value file, front to back.
@@ -230,17 +221,17 @@ fn check_extent(
     Ok(())
 }
 
-/// Recounts the live bytes, which are those that entries in tables own, and the records `hot`; but
-/// not of hot segments that are left alone, whose records may be unknown.
+/// Recounts the live bytes, which are those that entries in tables own, and the records `apart`;
+/// but not of extents that are left alone, whose records may be unknown.
 fn check_live_bytes(
     state: &ReadState,
     live: &LiveFiles,
-    hot: Vec<ValuePointer>,
+    apart: Vec<ValuePointer>,
     left_alone: &BTreeSet<Location>,
     report: &mut CheckReport,
 ) {
     let mut owned = Owned { live, bytes: BTreeMap::new() };
-    hot.into_iter().for_each(|pointer| owned.add(pointer));
+    apart.into_iter().for_each(|pointer| owned.add(pointer));
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged);
     if counted.is_err() {
@@ -350,7 +341,7 @@ fn check_pointers(
                 found => report.note(found.map(drop)),
             }
         }
-        if iter.kind() == EntryKind::Hot {
+        if iter.kind() == EntryKind::Marker {
             let found = read::get_encoded(engine, iter.key(), Some(at), ReadFor::Engine);
             if let Ok(Some((value, _))) = &found {
                 report.value_bytes += value.len() as u64;

@@ -171,8 +171,8 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
     let tables = tables.map(|number| Name::numbered(FileKind::Table, number).to_string());
     let files = live.value_files.iter().filter(|(number, _)| jobs.damaged.files.contains(number));
     let files = files.map(|(number, facts)| Name::numbered(facts.kind, number).to_string());
-    let hot = live.groups.extents_of(GroupId::HOT).map(|extent| extent.place);
-    let hot = hot.filter(|place| jobs.damaged.hot.contains(place));
+    let hot = live.groups.extents_apart().map(|extent| extent.place);
+    let hot = hot.filter(|place| jobs.damaged.extents.contains(place));
     let hot = hot.map(|place| format!("hot segment at {} of file {}", place.offset, place.file));
     let groups = live.groups.groups().filter(|(id, _)| jobs.damaged.groups.contains(id));
     let groups = groups.map(|(id, _)| format!("group {}", id.0));

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
-use cleavedb_hot::HotStore;
 use cleavedb_index::RangeTombstones;
 use cleavedb_storage::log::Log;
 use cleavedb_values::groups::GroupFilters;
-use cleavedb_values::{GroupId, RecordCache, SegmentSet};
+use cleavedb_values::{RecordCache, SegmentSet};
 
 use crate::control::events::Events;
 use crate::control::flush_parts::FlushParts;
@@ -93,7 +92,7 @@ pub(crate) fn build(
         records: record_cache(&options),
         obsolete_files,
         punching: Mutex::new(()),
-        hot: hot_store(database_id, &options, &live, earlier),
+        hot: hot_load::store(database_id, &options, &live, earlier),
         jobs,
         throttle: Throttle::default(),
         limit,
@@ -129,28 +128,6 @@ fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<Snapshot
     }
 }
 
-/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
-fn hot_store(
-    database_id: u64,
-    options: &Options,
-    live: &LiveFiles,
-    earlier: Option<&Engine>,
-) -> Option<Arc<HotStore>> {
-    let segments = |live: &LiveFiles| -> Vec<_> {
-        live.groups.extents_of(GroupId::HOT).map(|extent| extent.place).collect()
-    };
-    let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
-    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
-    let groups = &options.tuning.groups;
-    let empty = || Arc::new(HotStore::new(database_id, options.hot_bytes, groups.heat_limit));
-    known.or_else(|| options.layout().has_hot_store().then(empty))
-}
-
-/// Whether two engines have one hot store.
-fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
-    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-}
-
 fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
     // A checker has no time that passes.
     let waits = options.background != Background::Manual && !cfg!(feature = "test-checked");
@@ -160,9 +137,7 @@ fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
 /// Reads what is needed of the live files before the first call.
 fn load(engine: &Engine, live: &LiveFiles, intent: Intent, earlier: Option<&Engine>) -> Result<()> {
     open_segments(engine, live, earlier)?;
-    if !earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
-        hot_load::load(engine, live)?;
-    }
+    hot_load::load(engine, live, earlier)?;
     match intent {
         // A follower has no data, so no names either.
         Intent::Follow => Ok(()),

@@ -28,8 +28,8 @@ pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
     }
     let _patient = engine.dead_reads.wait_idle();
     let mut pass = collect_once(engine, upto)?;
-    // What a flush has moved out of a hot segment may be dead as well.
-    if pass.lacked_room || engine.hot.is_some() {
+    // What a flush has moved out of a store apart may be dead as well.
+    if pass.lacked_room || engine.has_apart() {
         pass = collect_once(engine, upto)?;
     }
     shrink(engine)?;
@@ -74,13 +74,13 @@ struct Pass {
 }
 
 fn collect_once(engine: &Engine, upto: SeqNo) -> Result<Pass> {
-    let evacuated = maintenance::evacuate_all(engine)?;
+    let is_clear = maintenance::clear_apart(engine)?;
     session::end_log_file(engine)?;
     // One that began before the flush may not know what is dead, and would move it.
     scheduler::wait_for_collection(engine)?;
     let all = Bounds::of_all(KeyspaceId(0), KeyspaceId::SYSTEM);
     let compacted = range_collection::compact(engine, &all, upto);
-    let (mut lacked_room, mut damage) = (!evacuated, Ok(()));
+    let (mut lacked_room, mut damage) = (!is_clear, Ok(()));
     match compacted {
         Err(e) if e.kind() == ErrorKind::NoSpace => {
             lacked_room = true;

@@ -31,7 +31,6 @@ use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_hot::loading::{FoundBuilder, FoundSegment, HotLoad};
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::GroupId;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
 
 use crate::engine::Engine;
@@ -45,12 +44,38 @@ const THREADS_MAX: usize = 8;
 /// Segments behind the one being read whose key blocks the device is told to fetch.
 const AHEAD: usize = 8;
 
-/// Fills the hot store of `engine`, if its layout has one, with the records of `live`.
-pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
+/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
+pub(crate) fn store(
+    database_id: u64,
+    options: &Options,
+    live: &LiveFiles,
+    earlier: Option<&Engine>,
+) -> Option<Arc<HotStore>> {
+    let segments = |live: &LiveFiles| -> Vec<_> {
+        live.groups.extents_apart().map(|extent| extent.place).collect()
+    };
+    let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
+    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
+    let groups = &options.tuning.groups;
+    let empty = || Arc::new(HotStore::new(database_id, options.hot_bytes, groups.heat_limit));
+    known.or_else(|| options.layout().has_hot_store().then(empty))
+}
+
+/// Whether two engines have one hot store.
+fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
+    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// Fills the hot store of `engine`, if its layout has one, with the records of `live`, unless it is
+/// that of the `earlier` engine.
+pub(crate) fn load(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) -> Result<()> {
     let Some(store) = &engine.hot else { return Ok(()) };
+    if earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
+        return Ok(());
+    }
     let state = engine.state.load_full();
     // Youngest first.
-    let mut extents: Vec<&Extent> = live.groups.extents_of(GroupId::HOT).collect();
+    let mut extents: Vec<&Extent> = live.groups.extents_apart().collect();
     extents.reverse();
     let handles = extents.iter().map(|extent| Ok(&**state.segments.extent(extent.place)?));
     let handles = handles.collect::<Result<Vec<&ExtentHandle>>>()?;
@@ -147,9 +172,9 @@ fn read_segment(
 fn leave_alone(jobs: &Jobs, store: &HotStore, damage: Error, extents: &[&Extent]) {
     store.set_incomplete();
     let damaged = &mut jobs.lock().damaged;
-    damaged.hot.extend(extents.iter().map(|extent| extent.place));
+    damaged.extents.extend(extents.iter().map(|extent| extent.place));
     damaged.last = Some(damage.clone());
-    damaged.lost_hot = Some(damage);
+    damaged.lost = Some(damage);
 }
 
 /// Passes the records of a segment to `visit`, without their values: from its key block or, if that

@@ -9,7 +9,6 @@
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Result, ValuePointer};
 use cleavedb_index::IndexSize;
-use cleavedb_values::GroupId;
 
 use crate::engine::Engine;
 use crate::operations::bounds::Bounds;
@@ -83,11 +82,10 @@ fn in_memtables(state: &ReadState, lower: &[u8], upper: &[u8]) -> IndexSize {
 /// Bytes of values outside the index of which tables hold `part`. Pointers of all tables own more
 /// than there is if collections have moved records, so they count for their part of it.
 fn in_value_files(engine: &Engine, state: &ReadState, part: IndexSize) -> u64 {
-    let (owned, hot) = {
+    let (owned, apart) = {
         let manifest = engine.manifest.lock();
-        let hot: u64 =
-            manifest.live().groups.extents_of(GroupId::HOT).map(|extent| extent.live).sum();
-        (manifest.live().owned().saturating_sub(hot), hot)
+        let apart = manifest.live().groups.extents_apart().map(|extent| extent.live).sum();
+        (manifest.live().owned().saturating_sub(apart), apart)
     };
     let tables = state.version.tables().map(|(_, table)| table.meta());
     let (pointers, entries) = tables.fold((0, 0), |(pointers, entries), meta| {
@@ -97,5 +95,5 @@ fn in_value_files(engine: &Engine, state: &ReadState, part: IndexSize) -> u64 {
         (u128::from(of) * u128::from(part) / u128::from(all.max(1))) as u64
     };
     let in_place = share(owned.min(pointers), part.pointer_bytes, pointers);
-    in_place + share(hot, part.entries, entries)
+    in_place + share(apart, part.entries, entries)
 }

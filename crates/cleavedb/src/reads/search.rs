@@ -22,7 +22,6 @@ use cleavedb_hot::HotStore;
 use cleavedb_index::IndexHit;
 use cleavedb_index::memtable::MemHit;
 
-use crate::background::memtables;
 use crate::engine::Engine;
 use crate::store::snapshot::ReadPoint;
 use crate::store::state::ReadState;
@@ -155,7 +154,7 @@ impl Found {
         }
         Ok(Some(match hit.kind {
             EntryKind::Delete => Self::Absent,
-            EntryKind::Hot => return Ok(None),
+            EntryKind::Marker => return Ok(None),
             EntryKind::Operand => Self::Operand,
             kind if kind.is_pointer() => {
                 let pointer = ValuePointer::decode(rest)?;
@@ -403,7 +402,7 @@ impl<'e> Look<'e> {
             .as_ref()
             .is_none_or(|hot| hot.changes.is_multiple_of(2) && hot.store.changes() == hot.changes);
         if is_settled && self.is_current() {
-            if let Some(lost) = &self.engine.jobs.lock().damaged.lost_hot {
+            if let Some(lost) = &self.engine.jobs.lock().damaged.lost {
                 return Err(lost.clone());
             }
             let what = "the index says that a key is hot, and no hot segment has it";
@@ -416,7 +415,7 @@ impl<'e> Look<'e> {
 
 fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>, record: RecordRef) {
     store.found_cold(store.key(key.encoded), (record.pointer, record.seq));
-    if memtables::promotions_want_flush(engine) && store.asks_for_flush() {
+    if engine.promotions_want_flush() && store.asks_for_flush() {
         engine.jobs.wake();
     }
 }

@@ -19,7 +19,7 @@ pub enum Content {
     /// The pointer to the value, and when the value expires.
     Pointer(ValuePointer, Expiry),
     /// The key is hot: the value is in the hot store.
-    Hot,
+    Marker,
 }
 
 impl Content {
@@ -27,7 +27,7 @@ impl Content {
     pub fn of(kind: EntryKind, value: &[u8]) -> Result<Self> {
         Ok(match kind {
             EntryKind::Delete => Self::Delete,
-            EntryKind::Hot => Self::Hot,
+            EntryKind::Marker => Self::Marker,
             kind if kind.is_pointer() => {
                 let (pointer, expiry) = ValuePointer::of_entry(kind, value)?;
                 Self::Pointer(pointer, expiry)
@@ -40,7 +40,7 @@ impl Content {
     pub fn kind(&self) -> EntryKind {
         match self {
             Self::Delete => EntryKind::Delete,
-            Self::Hot => EntryKind::Hot,
+            Self::Marker => EntryKind::Marker,
             Self::Inline(kind, _) => *kind,
             Self::Pointer(..) => EntryKind::Pointer,
         }
@@ -51,7 +51,7 @@ impl Content {
     pub fn as_entry<'a>(&'a self, room: &'a mut EntryRoom) -> (EntryKind, &'a [u8]) {
         match self {
             Self::Delete => (EntryKind::Delete, &[]),
-            Self::Hot => (EntryKind::Hot, &[]),
+            Self::Marker => (EntryKind::Marker, &[]),
             Self::Inline(kind, value) => (*kind, value),
             Self::Pointer(pointer, expiry) => {
                 let (kind, len) = pointer.encode_entry(*expiry, room);
@@ -173,7 +173,7 @@ mod tests {
         let inline = Content::Inline(EntryKind::Inline, b"small"[..].into());
         let pointer = |expiry| Content::Pointer(POINTER, expiry);
         let pointers = [pointer(Expiry::NEVER), pointer(Expiry::at(9))];
-        for content in [Content::Delete, inline, Content::Hot].into_iter().chain(pointers) {
+        for content in [Content::Delete, inline, Content::Marker].into_iter().chain(pointers) {
             let (kind, value) = content.as_entry(&mut room);
             assert_eq!(Content::of(kind, value).unwrap(), content);
         }

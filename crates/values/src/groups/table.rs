@@ -157,6 +157,11 @@ impl GroupTable {
         places.iter().map(|place| self.extents.get(*place).expect("a group knows its extents"))
     }
 
+    /// The extents of the hot store, oldest first: their records belong to no group.
+    pub fn extents_apart(&self) -> impl Iterator<Item = &Extent> {
+        self.extents_of(GroupId::HOT)
+    }
+
     /// The greatest token of a group's records; none if it has no record, or it is unknown.
     pub fn last_of(&self, group: GroupId) -> Option<Token<'_>> {
         let known = self.extents_of(group).all(|extent| !extent.last.is_empty());

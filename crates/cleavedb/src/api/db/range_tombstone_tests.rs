@@ -263,9 +263,9 @@ fn a_hot_key_that_comes_back_gets_a_marker() {
         keys().filter(left).map(key).chain([b"the record of a range tombstone".to_vec()]);
     assert!(expected.eq(scanned));
     // Evacuations come by, in runs with other keys, too.
-    engine.jobs.lock().evacuating.push(FileNumber(u64::MAX));
+    engine.jobs.lock().leaving.push(FileNumber(u64::MAX));
     (3..20).for_each(|round| write(&db, [0, KEYS], round));
-    engine.jobs.lock().evacuating.clear();
+    engine.jobs.lock().leaving.clear();
     let back = hot_keys(engine);
     assert!(back.iter().all(left) && back.len() > 50, "{back:?}");
     assert!(covered(engine, seq).is_empty(), "what leaves the hot store is rewritten without");

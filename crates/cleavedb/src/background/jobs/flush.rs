@@ -196,7 +196,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let hot = self.engine.hot.as_deref().map(HotStore::take_evacuated).unwrap_or_default();
         move |state| {
             state.flushing = false;
-            state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));
+            state.damaged.extents.extend(hot.into_iter().filter(|_| damaged));
         }
     }
 

@@ -287,7 +287,7 @@ impl ReadView {
         retention.begin_key(key);
         let newest = versions.iter().find(|version| version.in_table).map(|version| version.seq);
         versions.retain(|version| {
-            let marks = version.content == Content::Hot
+            let marks = version.content == Content::Marker
                 && Some(version.seq) == newest
                 && !self.points.tombstones.covers(key, version.seq);
             retention.keep(version.seq, version.content.kind())

@@ -33,9 +33,7 @@ impl<'a> NewFiles<'a> {
 
 impl SegmentFactory for NewFiles<'_> {
     fn create(&self) -> Result<(Name, Arc<dyn File>)> {
-        // Hot values are read and written again soon: they stay in the page cache.
-        let is_hot = self.class == FileClass::Hot;
-        let access = if is_hot { Access::Random } else { Access::Direct };
+        let access = Access::of_values(self.class);
         let (number, file) = self.engine.create_paced(self.class, access, &self.pace)?;
         self.numbers.lock().push(number);
         Ok((Name::numbered(self.class.kind(), number), file))

@@ -95,7 +95,7 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
             }
             "merge"
         }
-        EntryKind::Hot => "hot",
+        EntryKind::Marker => "hot",
         _ => {
             match Expiry::split(entry.kind.expires(), entry.value) {
                 Ok((expiry, value)) => {

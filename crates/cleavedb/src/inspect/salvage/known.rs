@@ -119,10 +119,10 @@ impl Known {
     pub(super) fn verdict(&self, trusted: bool, values_are_whole: bool) -> Verdict {
         let counts = |found: &&FoundRecord| found.young || !trusted;
         let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
-        // Tables do not know the newest version of a hot key, only that there is one.
-        let hot = self.entry.is_some_and(|entry| entry.kind == EntryKind::Hot);
+        // Tables do not know the newest version of a key with a marker, only that there is one.
+        let is_marked = self.entry.is_some_and(|entry| entry.kind == EntryKind::Marker);
         let young = newest.is_some_and(|found| found.young);
-        let entry_wins = hot && !young
+        let entry_wins = is_marked && !young
             || self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
@@ -131,7 +131,7 @@ impl Known {
             {
                 Verdict::Entry(table)
             }
-            (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => {
+            (Some(Indexed { kind: EntryKind::Marker, seq, .. }), _) => {
                 self.newest_from(seq, !values_are_whole)
             }
             (Some(Indexed { seq, .. }), _) => self.value_of(seq, false),
@@ -144,8 +144,8 @@ impl Known {
         }
     }
 
-    /// The newest value from version `seq` on, that of a hot key. Nothing tells whether a newer one
-    /// is lost.
+    /// The newest value from version `seq` on, that of a key with a marker. Nothing tells whether a
+    /// newer one is lost.
     fn newest_from(&self, seq: SeqNo, uncertain: bool) -> Verdict {
         let holds = |found: &&FoundRecord| found.seq >= seq && found.kind.is_separated();
         let newest = self.records.iter().filter(holds).max_by_key(|found| found.seq);

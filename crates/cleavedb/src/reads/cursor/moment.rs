@@ -88,10 +88,9 @@ impl Moment {
         self.engine.records.as_ref()?.peek(encoded_key, hash64(encoded_key, 0), seq)
     }
 
-    /// Where the newest version of a hot key lies, if the read state has it.
-    pub(super) fn find_hot(&self, encoded_key: &[u8]) -> Option<ValuePointer> {
-        let store = self.engine.hot.as_ref()?;
-        let found = store.find(store.key(encoded_key));
+    /// Where the newest version of a key with a marker lies, if the read state has it.
+    pub(super) fn find_apart(&self, encoded_key: &[u8]) -> Option<ValuePointer> {
+        let found = self.engine.find_apart(encoded_key);
         found.filter(|pointer| self.state.segments.is_there(*pointer))
     }
 
@@ -106,9 +105,9 @@ impl Moment {
         found.map(|(value, _)| value).ok_or_else(|| Error::corruption(lost))
     }
 
-    /// The value of a hot key: its newest version, if the cursor sees that, or else the one that a
-    /// look-up finds, since the key was written or moved after the cursor began.
-    pub(super) fn hot_value(
+    /// The value of a key with a marker: its newest version, if the cursor sees that, or else the
+    /// one that a look-up finds, since the key was written or moved after the cursor began.
+    pub(super) fn value_apart(
         &self,
         encoded_key: &[u8],
         pointer: Option<ValuePointer>,

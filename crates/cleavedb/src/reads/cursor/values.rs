@@ -98,7 +98,7 @@ impl ReadAhead {
 pub(super) struct CursorEntry {
     pub(super) encoded_key: Bytes,
     seq: SeqNo,
-    /// When its value expires; a hot key has none that does.
+    /// When its value expires; one with a marker has none that does.
     pub(super) expiry: Expiry,
     value: EntryValue,
 }
@@ -109,14 +109,14 @@ enum EntryValue {
     Unreadable(Error),
     /// Where the index says that it lies.
     Pointer(ValuePointer),
-    /// The value of a hot key, which is not looked up yet.
-    Hot,
+    /// The value of a key with a marker, which is not looked up yet.
+    Marker,
     /// The value of a key that merges have changed.
     Merged,
     /// Where it lies, and the chunk with which it is read, if its neighbours are read with it.
     Place(ValuePointer, Option<Arc<Chunk>>),
-    /// Where the newest version of a hot key lies, if the read state has it.
-    HotPlace(Option<ValuePointer>, Option<Arc<Chunk>>),
+    /// Where the newest version of a key with a marker lies, if the read state has it.
+    Apart(Option<ValuePointer>, Option<Arc<Chunk>>),
 }
 
 impl CursorEntry {
@@ -128,7 +128,7 @@ impl CursorEntry {
                 let pointer = ValuePointer::decode(iter.value());
                 pointer.map_or_else(EntryValue::Unreadable, EntryValue::Pointer)
             }
-            EntryKind::Hot => EntryValue::Hot,
+            EntryKind::Marker => EntryValue::Marker,
             EntryKind::Operand => EntryValue::Merged,
             _ => EntryValue::Known(iter.keep_value()),
         };
@@ -147,7 +147,7 @@ impl CursorEntry {
     fn wanted(&self) -> Option<ValuePointer> {
         match &self.value {
             EntryValue::Place(pointer, None) => Some(*pointer),
-            EntryValue::HotPlace(pointer, None) => *pointer,
+            EntryValue::Apart(pointer, None) => *pointer,
             _ => None,
         }
     }
@@ -157,8 +157,8 @@ impl CursorEntry {
         match &self.value {
             EntryValue::Known(value) => value.len() as u64,
             EntryValue::Pointer(pointer) | EntryValue::Place(pointer, _) => u64::from(pointer.len),
-            EntryValue::HotPlace(pointer, _) => pointer.map_or(0, |pointer| u64::from(pointer.len)),
-            EntryValue::Hot | EntryValue::Merged | EntryValue::Unreadable(_) => 0,
+            EntryValue::Apart(pointer, _) => pointer.map_or(0, |pointer| u64::from(pointer.len)),
+            EntryValue::Marker | EntryValue::Merged | EntryValue::Unreadable(_) => 0,
         }
     }
 }
@@ -194,7 +194,7 @@ impl Cursor {
     pub(super) fn value_at(&mut self, at: usize) -> Result<(usize, Bytes)> {
         self.ahead.ask();
         let mut at = at;
-        if matches!(self.row[at].value, EntryValue::Pointer(_) | EntryValue::Hot) {
+        if matches!(self.row[at].value, EntryValue::Pointer(_) | EntryValue::Marker) {
             self.locate(at);
             if self.row[at].wanted().is_some() {
                 at = self.read_ahead(at);
@@ -212,9 +212,9 @@ impl Cursor {
                 segments.read_in(chunk, *pointer, encoded_key, *seq)
             }
             EntryValue::Merged => self.moment.merged_value(encoded_key),
-            EntryValue::Hot => self.moment.hot_value(encoded_key, None, None),
-            EntryValue::HotPlace(pointer, chunk) => {
-                self.moment.hot_value(encoded_key, *pointer, chunk.as_deref())
+            EntryValue::Marker => self.moment.value_apart(encoded_key, None, None),
+            EntryValue::Apart(pointer, chunk) => {
+                self.moment.value_apart(encoded_key, *pointer, chunk.as_deref())
             }
         };
         value.map(|value| (at, value))
@@ -231,8 +231,8 @@ impl Cursor {
                     None => EntryValue::Place(pointer, None),
                 };
             }
-            EntryValue::Hot => {
-                entry.value = EntryValue::HotPlace(self.moment.find_hot(&entry.encoded_key), None);
+            EntryValue::Marker => {
+                entry.value = EntryValue::Apart(self.moment.find_apart(&entry.encoded_key), None);
             }
             _ => {}
         }
@@ -289,8 +289,8 @@ impl Cursor {
         let segments = &self.moment.state.segments;
         let mut chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared).into_iter();
         for at in (0..count).map(place) {
-            if let EntryValue::Place(_, chunk @ None)
-            | EntryValue::HotPlace(Some(_), chunk @ None) = &mut self.row[at].value
+            if let EntryValue::Place(_, chunk @ None) | EntryValue::Apart(Some(_), chunk @ None) =
+                &mut self.row[at].value
             {
                 *chunk = chunks.next().flatten();
             }

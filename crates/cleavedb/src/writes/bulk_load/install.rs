@@ -11,27 +11,22 @@
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::MutexGuard;
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_hot::HotStore;
 use cleavedb_index::RunPosition;
 use cleavedb_index::compaction::placement::LevelChooser;
 use cleavedb_index::edit::AddedTable;
 use cleavedb_values::SegmentSet;
 
+use super::hot_store::{Paused, clear, is_clear};
 use super::output::LoadOutput;
 use super::{IngestReport, Load};
 use crate::background::jobs::flush::hidden_after;
 use crate::background::{maintenance, pressure};
 use crate::engine::Engine;
-use crate::engine::job_state::WantedGone;
 use crate::engine::value_files;
 use crate::operations::commit::Append;
 use crate::operations::recent_writes::WrittenKeys;
 use crate::store::manifest::{Edit, LiveFiles, LoadedRange};
 use crate::writes::room::SEQS_RESERVED;
-
-/// Evacuations in a row that leave as many keys in the hot store as there were, before it counts as
-/// one that cannot be emptied.
-const VAIN_MAX: usize = 8;
 
 /// Keeps commits waiting, and the hot store empty, until it is dropped.
 struct HeldCommits<'e>(&'e Engine);
@@ -40,15 +35,6 @@ impl Drop for HeldCommits<'_> {
     fn drop(&mut self) {
         self.0.commit.append().hold(false);
         self.0.jobs.wake_waiters();
-    }
-}
-
-/// Keeps keys from becoming hot until it is dropped.
-struct Paused<'e>(&'e Engine);
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        self.0.hot.iter().for_each(|store| store.pause(false));
     }
 }
 
@@ -65,8 +51,7 @@ impl Load {
         }
         let engine = self.engine.clone();
         let engine = &*engine;
-        engine.hot.iter().for_each(|store| store.pause(true));
-        let _paused = Paused(engine);
+        let _paused = Paused::new(engine);
         flush_all(engine)?;
         let held = HeldCommits(engine);
         let append = loop {
@@ -164,12 +149,9 @@ impl Load {
 /// Whether every operation is in tables, and no key is hot nor will become so. The caller holds the
 /// append lock, and no commit is under way.
 fn is_flushed(engine: &Engine, append: &Append) -> bool {
-    let none_is_hot = |store: &HotStore| store.is_empty() || planted(Bug::LoadLeavesHot);
     // The flush of an empty MemTable, too, may move keys to the hot store, if it began before the
     // store was paused.
-    append.memtable.table.is_empty()
-        && engine.state.load().waiting() == 0
-        && engine.hot.as_deref().is_none_or(none_is_hot)
+    append.memtable.table.is_empty() && engine.state.load().waiting() == 0 && is_clear(engine)
 }
 
 /// Flushes everything that was committed before the call, and empties the hot store.
@@ -178,38 +160,5 @@ fn flush_all(engine: &Engine) -> Result<()> {
         return Ok(());
     }
     maintenance::flush_all(engine)?;
-    let Some(store) = engine.hot.as_ref().filter(|_| !planted(Bug::LoadLeavesHot)) else {
-        return Ok(());
-    };
-    let (mut vain, mut before) = (0, usize::MAX);
-    while !store.is_empty() {
-        let keys = store.len();
-        vain = if keys < before { 0 } else { vain + 1 };
-        before = keys;
-        if vain == VAIN_MAX {
-            let what = "keys stay in the hot store, which a bulk load must empty: a segment of it \
-                        may be damaged (`cleave check`)";
-            return Err(Error::new(ErrorKind::Held, what));
-        }
-        evacuate(engine, store)?;
-    }
-    Ok(())
-}
-
-/// Has a flush move values out of the hot segments that have the newest version of a key.
-fn evacuate(engine: &Engine, store: &HotStore) -> Result<()> {
-    let groups = engine.manifest.lock().live().groups.clone();
-    let mut wanted = WantedGone::default();
-    store.for_each(|pointer| {
-        wanted.extents.extend(groups.extent_of(pointer).map(|extent| extent.place));
-    });
-    engine.jobs.lock().wanted.add(&wanted);
-    let evacuated = maintenance::evacuate_once(engine);
-    engine.jobs.lock().wanted.remove(&wanted);
-    if evacuated? {
-        return Ok(());
-    }
-    let what = "the disk has no room to move values out of the hot store, which a bulk load needs; \
-                delete something, or make room on the disk";
-    Err(Error::new(ErrorKind::NoSpace, what))
+    clear(engine)
 }

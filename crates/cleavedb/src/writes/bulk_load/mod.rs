@@ -14,6 +14,7 @@ mod chunk;
 mod files;
 mod output;
 mod behind;
+mod hot_store;
 mod install;
 
 use std::sync::Arc;
@@ -90,7 +91,7 @@ impl Load {
     /// Begins a load into `keyspace`.
     pub(crate) fn begin(engine: Arc<Engine>, keyspace: Arc<CatalogEntry>) -> Result<Self> {
         keyspace.check()?;
-        if engine.hot.as_ref().is_some_and(|store| store.is_incomplete()) {
+        if engine.is_apart_incomplete() {
             let what = "a hot segment is damaged: what a bulk load overwrites could come back; \
                         save the data to a new database (`cleave repair`), and load it there";
             return Err(Error::corruption(what));

@@ -206,7 +206,7 @@ impl<'e> Job<'e> for Collect<'e> {
 /// Writes the run of new pointers.
 fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<&Engine>) -> Result<()> {
     // A marker stays although a range tombstone covers it.
-    if run.iter().any(|entry| entry.content == Content::Hot) {
+    if run.iter().any(|entry| entry.content == Content::Marker) {
         writer.may_be_covered();
     }
     writer.cut_like_level0(|| sample(run));

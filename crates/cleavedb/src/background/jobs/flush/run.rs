@@ -12,7 +12,7 @@ use cleavedb_values::unexposed::{self, Overwritten};
 
 use super::super::kept_versions::{FlushPass, KeptVersions};
 use super::super::run_writer::RunWriter;
-use super::super::separate::{Destination, HotEntry, SeparatedValues};
+use super::super::separate::{ApartEntry, Destination, SeparatedValues};
 use crate::engine::Engine;
 use crate::engine::stale_blobs::BlobKeys;
 use crate::store::state::MemSlot;
@@ -46,7 +46,7 @@ pub(super) fn write<'e>(
         owns,
         version,
         interval: unexposed::sampling_interval(slot.table.capacity()),
-        hot: separated.entries.iter().peekable(),
+        apart: separated.entries.iter().peekable(),
         separated,
         writer,
         keys: 0,
@@ -55,14 +55,14 @@ pub(super) fn write<'e>(
         added: LiveAdded::default(),
     };
     kept.visit(&mut pass)?;
-    pass.write_hot_before(None)?;
+    pass.write_apart_before(None)?;
     Ok(pass.added)
 }
 
 struct RunPass<'a, 'e> {
     separated: &'a SeparatedValues,
-    /// Entries of hot keys that are not in the run yet.
-    hot: Peekable<slice::Iter<'a, HotEntry>>,
+    /// Entries of keys apart that are not in the run yet.
+    apart: Peekable<slice::Iter<'a, ApartEntry>>,
     writer: &'a mut RunWriter<&'e Engine>,
     blobs: BlobKeys,
     version: Arc<Version>,
@@ -93,10 +93,10 @@ impl<'e> FlushPass<'e> for RunPass<'_, '_> {
         if std::mem::take(&mut self.is_newest) && self.owns && self.is_sampled() {
             self.sample(&entry, destination)?;
         }
-        self.write_hot_before(Some(&entry))?;
+        self.write_apart_before(Some(&entry))?;
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
         match destination {
-            Destination::Hot => return Ok(()),
+            Destination::Apart => return Ok(()),
             Destination::Group(record) => {
                 let place = self.separated.place(record)?;
                 let (kind, len) = place.encode_moved(entry.kind, entry.value, &mut room)?;
@@ -121,8 +121,8 @@ impl RunPass<'_, '_> {
     /// filter that cannot be read makes the estimate worse; the flush goes on.
     #[cold]
     fn sample(&mut self, entry: &Entry<'_>, destination: Destination) -> Result<()> {
-        // The tables own no older record of a hot key.
-        let replaces = entry.kind.hides_older() && destination != Destination::Hot;
+        // The tables own no older record of what lies apart.
+        let replaces = entry.kind.hides_older() && destination != Destination::Apart;
         let may_contain = || self.version.may_contain(entry.key, hash64(entry.key, 0));
         if replaces && may_contain().unwrap_or(false) {
             self.added.overwritten.add(value_len(entry, destination)?, self.interval);
@@ -130,14 +130,21 @@ impl RunPass<'_, '_> {
         Ok(())
     }
 
-    /// Writes the entries of hot keys that stand before `entry` in the run; all, if there is none.
+    /// Writes the entries of keys apart that stand before `entry` in the run; all, if there is no
+    /// entry.
     #[inline]
-    fn write_hot_before(&mut self, entry: Option<&Entry<'_>>) -> Result<()> {
-        let is_before = |hot: &&HotEntry| entry.is_none_or(|entry| hot.stands_before(entry));
-        while let Some(hot) = self.hot.next_if(is_before) {
+    fn write_apart_before(&mut self, entry: Option<&Entry<'_>>) -> Result<()> {
+        let is_before = |apart: &&ApartEntry| entry.is_none_or(|entry| apart.stands_before(entry));
+        while let Some(apart) = self.apart.next_if(is_before) {
             let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
-            let (kind, value) = hot.content.as_entry(&mut room);
-            self.writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })?;
+            let (kind, value) = apart.content.as_entry(&mut room);
+            self.writer.add(Entry {
+                key: &apart.key,
+                seq: apart.seq,
+                kind,
+                repeat: false,
+                value,
+            })?;
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ const SEGMENTS_MAX: usize = 60_000;
 const FILE_SEGMENTS: u64 = 32;
 
 /// An entry of a hot key in the run.
-pub(crate) struct HotEntry {
+pub(crate) struct ApartEntry {
     pub(crate) key: Box<[u8]>,
     pub(crate) seq: SeqNo,
     /// A marker, or the place of a version that readers find by the index from now on.
@@ -69,7 +69,7 @@ pub(crate) struct HotEntry {
     moved: Option<u32>,
 }
 
-impl HotEntry {
+impl ApartEntry {
     /// Whether it stands before this entry in the order of the index.
     pub(crate) fn stands_before(&self, entry: &Entry<'_>) -> bool {
         (&*self.key, entry.seq) < (entry.key, self.seq)
@@ -125,7 +125,7 @@ pub(super) struct HotFlush<'a, 'e> {
     records: Vec<HotArrival>,
     /// Of keys that are no longer hot.
     stubs: Vec<Stub<'e>>,
-    entries: Vec<HotEntry>,
+    entries: Vec<ApartEntry>,
     /// Bytes of records that are dead from this flush on, by segment.
     died: BTreeMap<Location, u64>,
     change: HotChange,
@@ -140,8 +140,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         tombstones: &'a Fragments,
     ) -> Self {
         let capacity = evacuation::capacity(engine.options.hot_bytes, table.live());
-        let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
-        let numbered = table.extents_of(GroupId::HOT).count() < SEGMENTS_MAX;
+        let len: u64 = table.extents_apart().map(Extent::len).sum();
+        let numbered = table.extents_apart().count() < SEGMENTS_MAX;
         Self {
             engine,
             store,
@@ -193,7 +193,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         match *item {
             Some(item) if takes && self.fits(plan.items[item].len()) => {
                 let kept = plan.destinations.len() - position;
-                plan.destinations[*position] = Destination::Hot;
+                plan.destinations[*position] = Destination::Apart;
                 // A range tombstone hides the old marker, and a compaction may have dropped it.
                 let marks = pinned || kept > 1 || self.tombstones.covers(entry.key, 0);
                 let record = HotArrival { key, heat: 0, reason: HotReason::Updated };
@@ -213,7 +213,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     fn is_lost(&self, encoded_key: &[u8]) -> bool {
         let newest = || self.state.version.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX);
         // A needless stub does no harm, so a table that cannot be read stops no flush.
-        let is_hot = || newest().map_or(true, |it| it.is_some_and(|it| it.kind == EntryKind::Hot));
+        let is_hot =
+            || newest().map_or(true, |it| it.is_some_and(|it| it.kind == EntryKind::Marker));
         self.store.is_incomplete() && is_hot()
     }
 
@@ -236,7 +237,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let found = hot.next_if(|(candidate, _)| candidate.item == at);
             match found.filter(|_| self.has_room(LATE) && self.fits(item.len())) {
                 Some((candidate, heat)) => {
-                    plan.destinations[candidate.position as usize] = Destination::Hot;
+                    plan.destinations[candidate.position as usize] = Destination::Apart;
                     let (key, reason) = (candidate.key, HotReason::Admitted);
                     self.take(item, HotArrival { key, heat, reason }, true);
                 }
@@ -260,7 +261,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     fn take(&mut self, item: PendingRecord<'e>, record: HotArrival, marks: bool) {
         self.len += item.len();
         if marks && !planted(Bug::HotWithoutMarker) {
-            self.entry(item.entry.key, item.entry.seq, Content::Hot, None);
+            self.entry(item.entry.key, item.entry.seq, Content::Marker, None);
         }
         self.add(item, record);
     }
@@ -271,7 +272,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     fn entry(&mut self, key: &[u8], seq: SeqNo, content: Content, moved: Option<u32>) {
-        self.entries.push(HotEntry { key: key.into(), seq, content, moved });
+        self.entries.push(ApartEntry { key: key.into(), seq, content, moved });
     }
 
     /// Counts the old record of a key as dead, unless a snapshot sees it, or operands change it:
@@ -368,7 +369,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };
             room = left;
-            self.entry(encoded_key, last, Content::Hot, None);
+            self.entry(encoded_key, last, Content::Marker, None);
             let kind = EntryKind::Pointer;
             let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
             let item = plan.record(entry, ValueSource::Log(pointer, None), last);
@@ -402,7 +403,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         log: &SegmentSet,
         files: &dyn SegmentFactory,
         places: &Places,
-    ) -> Result<(HotFlushed, Vec<HotEntry>)> {
+    ) -> Result<(HotFlushed, Vec<ApartEntry>)> {
         let engine = self.engine;
         let segment = engine.options.tuning.groups.hot_segment_bytes;
         let file = FILE_SEGMENTS * segment;
@@ -437,7 +438,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
         }
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
-        let live = self.table.extents_of(GroupId::HOT).map(|extent| self.left(extent)).sum::<u64>()
+        let live = self.table.extents_apart().map(|extent| self.left(extent)).sum::<u64>()
             + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let fill = Fill { live, capacity: self.capacity, all_live: self.table.live().max(live) };
         let edits = self.edits();

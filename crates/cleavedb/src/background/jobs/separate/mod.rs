@@ -46,7 +46,7 @@ use crate::engine::Engine;
 use crate::settings::options::Background;
 use crate::store::state::{MemSlot, ReadState};
 
-pub(crate) use self::hot::{HotEntry, HotFlushed, unclean};
+pub(crate) use self::hot::{ApartEntry, HotFlushed, unclean};
 pub(crate) use self::plan::Destination;
 
 /// Most files that one flush writes: each file costs a sync.
@@ -68,7 +68,7 @@ pub(crate) struct SeparatedValues {
     pub(crate) hot: Option<HotFlushed>,
     /// Entries of hot keys for the run, in its order. They may be old versions that range
     /// tombstones cover: the next compaction drops these.
-    pub(crate) entries: Vec<HotEntry>,
+    pub(crate) entries: Vec<ApartEntry>,
     blobs: Blobs,
     /// Of each version that the flush keeps, in their order; none if there are no groups.
     destinations: Vec<Destination>,

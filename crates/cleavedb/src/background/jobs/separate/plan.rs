@@ -18,8 +18,8 @@ pub(crate) enum Destination {
     Blob,
     /// To a group: the number of its record. The run points there.
     Group(u32),
-    /// To a hot segment. The run says at most that the key is hot.
-    Hot,
+    /// To a store with an index of its own. The run has at most a marker.
+    Apart,
 }
 
 /// The files of the blobs of a MemTable.

@@ -16,9 +16,9 @@ use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
+use cleavedb_values::GroupTable;
 use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::{Extent, key_block};
-use cleavedb_values::{GroupId, GroupTable};
 
 use super::super::pending::{PendingRecord, ValueSource};
 use super::super::plan::FlushPlan;
@@ -57,7 +57,7 @@ pub(crate) fn unclean(
         let unclean = extent.live < extent.separated || extent.tombstones + extent.tags > 0;
         unclean && (extent.live == 0 || newest.contains(&extent.place))
     };
-    let known = table.extents_of(GroupId::HOT).filter(|extent| extent.place.file <= upto);
+    let known = table.extents_apart().filter(|extent| extent.place.file <= upto);
     let places = known.filter(may_leave).map(|extent| extent.place);
     places.filter(|place| !left_alone.contains(place)).collect()
 }
@@ -72,14 +72,14 @@ impl<'e> HotFlush<'_, 'e> {
         plan: &mut FlushPlan<'e>,
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
-        let segments = self.table.extents_of(GroupId::HOT);
+        let segments = self.table.extents_apart();
         let (left_alone, upto, wanted, reclaims) = {
             let jobs = self.engine.jobs.lock();
             let manifest = self.engine.manifest.lock();
             let over =
                 Choice::of(self.engine, manifest.live(), &jobs.damaged, &jobs.survivors).is_over();
-            let upto = jobs.evacuating.iter().copied().max();
-            (jobs.damaged.hot.clone(), upto, jobs.wanted.extents.clone(), over)
+            let upto = jobs.leaving.iter().copied().max();
+            (jobs.damaged.extents.clone(), upto, jobs.wanted.extents.clone(), over)
         };
         let asked = upto.map(|upto| unclean(self.store, self.table, &left_alone, upto));
         let asked = asked.unwrap_or_default();
@@ -101,7 +101,7 @@ impl<'e> HotFlush<'_, 'e> {
         for place in &victims {
             let segment = self.leave(*place, slot, arena, plan, &mut old_stubs)?;
             files.push(segment);
-            let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
+            let extent = self.table.extents_apart().find(|e| e.place == *place);
             if extent.is_some_and(|extent| self.left(extent) == 0) {
                 self.change.dropped.push(*place);
             }

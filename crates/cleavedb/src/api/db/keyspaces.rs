@@ -10,6 +10,7 @@ use super::keyspace::check_separates;
 use super::{Db, Keyspace};
 use crate::background::range_collection;
 use crate::engine::range_deletes::RangeDeletes;
+use crate::engine::range_tombstones;
 use crate::operations::batch::Op;
 use crate::operations::bounds::Bounds;
 use crate::operations::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, KeyspaceRef};
@@ -109,7 +110,10 @@ impl Db {
         let mut ranges: Vec<Bounds> =
             gaps.into_iter().map(|(first, last)| Bounds::of_all(first, last)).collect();
         ranges.push(dictionaries::all());
-        range_collection::collect_ranges(engine, &ranges)
+        range_collection::collect_ranges(engine, &ranges)?;
+        // A job forgets tombstones that it made needless after its end, which is what waits see.
+        range_tombstones::forget(engine);
+        Ok(())
     }
 
     /// Drops the keyspace `name` and everything in it, in one step, however much that is, that

@@ -10,7 +10,9 @@ use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::pieces::{pick_cut, pick_piece};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 
-pub(crate) use self::evacuation::{clear_apart, clear_apart_once};
+pub(crate) use self::evacuation::{
+    PromotionsPaused, clear_apart, clear_apart_once, empty_apart, is_apart_empty,
+};
 use crate::background::jobs::{Begin, compaction, removal};
 use crate::background::{log_files, memtables, scheduler};
 use crate::control::events;

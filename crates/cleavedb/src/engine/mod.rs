@@ -14,7 +14,7 @@ pub(crate) mod encoded_changes;
 pub(crate) mod value_files;
 pub(crate) mod space;
 pub(crate) mod panic_guard;
-mod hot;
+pub(crate) mod hot;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,6 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use cleavedb_hot::HotStore;
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::segment::Segment;
@@ -45,6 +44,7 @@ use crate::control::pace::{Pace, Pacer};
 use crate::control::poison::Poison;
 use crate::control::throttle::Throttle;
 use crate::control::totals::Totals;
+use crate::engine::hot::Apart;
 use crate::engine::job_state::Jobs;
 use crate::engine::space::SpaceContext;
 use crate::operations::catalog::Catalog;
@@ -96,8 +96,7 @@ pub(crate) struct Engine {
     /// Held while a hole is punched, and while a file that may have holes is removed: without its
     /// name here the file of a copy would seem to be ours alone. A leaf lock.
     pub(crate) punching: Mutex<()>,
-    /// Where the layout has a hot store.
-    pub(crate) hot: Option<Arc<HotStore>>,
+    pub(crate) apart: Apart,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,

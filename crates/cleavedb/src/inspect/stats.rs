@@ -115,7 +115,7 @@ fn reserve(options: &Options, live: &LiveFiles) -> (u64, u64) {
 }
 
 fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
-    let stats = engine.hot.as_ref()?.stats();
+    let stats = engine.apart.hot.as_ref()?.stats();
     let sums = live.groups.group(GroupId::HOT).map(Group::sums).unwrap_or_default();
     Some(HotMetrics { bytes: sums.len, live_bytes: sums.live, dead_bytes: sums.dead(), stats })
 }

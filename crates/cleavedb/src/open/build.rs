@@ -22,7 +22,7 @@ use crate::engine::value_files;
 use crate::engine::{Engine, Primary};
 use crate::open::catalog_load;
 use crate::open::directories::Directories;
-use crate::open::hot_load;
+use crate::open::hot_load::{load_apart, open_apart};
 use crate::open::recovery::Recovered;
 use crate::open::replay::RecoveryReport;
 use crate::operations::catalog::Catalog;
@@ -92,7 +92,7 @@ pub(crate) fn build(
         records: record_cache(&options),
         obsolete_files,
         punching: Mutex::new(()),
-        hot: hot_load::store(database_id, &options, &live, earlier),
+        apart: open_apart(database_id, &options, &live, earlier),
         jobs,
         throttle: Throttle::default(),
         limit,
@@ -137,7 +137,7 @@ fn pacer(options: &Options, full: &FullDisk) -> Arc<Pacer> {
 /// Reads what is needed of the live files before the first call.
 fn load(engine: &Engine, live: &LiveFiles, intent: Intent, earlier: Option<&Engine>) -> Result<()> {
     open_segments(engine, live, earlier)?;
-    hot_load::load(engine, live, earlier)?;
+    load_apart(engine, live, earlier)?;
     match intent {
         // A follower has no data, so no names either.
         Intent::Follow => Ok(()),

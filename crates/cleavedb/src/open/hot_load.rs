@@ -34,6 +34,7 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
 
 use crate::engine::Engine;
+use crate::engine::hot::Apart;
 use crate::engine::job_state::Jobs;
 use crate::settings::options::{Background, Options};
 use crate::store::manifest::LiveFiles;
@@ -44,32 +45,36 @@ const THREADS_MAX: usize = 8;
 /// Segments behind the one being read whose key blocks the device is told to fetch.
 const AHEAD: usize = 8;
 
-/// The hot store, which is still empty unless `earlier` has one of the same hot segments.
-pub(crate) fn store(
+/// The stores apart. The hot store is still empty, unless `earlier` has one of the same segments.
+pub(crate) fn open_apart(
     database_id: u64,
     options: &Options,
     live: &LiveFiles,
     earlier: Option<&Engine>,
-) -> Option<Arc<HotStore>> {
+) -> Apart {
     let segments = |live: &LiveFiles| -> Vec<_> {
         live.groups.extents_apart().map(|extent| extent.place).collect()
     };
     let is_same = |earlier: &&Engine| segments(earlier.manifest.lock().live()) == segments(live);
-    let known = earlier.filter(is_same).and_then(|earlier| earlier.hot.clone());
+    let known = earlier.filter(is_same).and_then(|earlier| earlier.apart.hot.clone());
     let groups = &options.tuning.groups;
     let empty = || Arc::new(HotStore::new(database_id, options.hot_bytes, groups.heat_limit));
-    known.or_else(|| options.layout().has_hot_store().then(empty))
+    Apart { hot: known.or_else(|| options.layout().has_hot_store().then(empty)) }
 }
 
 /// Whether two engines have one hot store.
 fn share_hot_store(engine: &Engine, other: &Engine) -> bool {
-    engine.hot.as_ref().zip(other.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+    engine.apart.hot.as_ref().zip(other.apart.hot.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// Fills the hot store of `engine`, if its layout has one, with the records of `live`, unless it is
 /// that of the `earlier` engine.
-pub(crate) fn load(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) -> Result<()> {
-    let Some(store) = &engine.hot else { return Ok(()) };
+pub(crate) fn load_apart(
+    engine: &Engine,
+    live: &LiveFiles,
+    earlier: Option<&Engine>,
+) -> Result<()> {
+    let Some(store) = &engine.apart.hot else { return Ok(()) };
     if earlier.is_some_and(|earlier| share_hot_store(engine, earlier)) {
         return Ok(());
     }

@@ -212,7 +212,7 @@ impl<'e> Look<'e> {
     #[inline(always)]
     pub(crate) fn new(engine: &'e Engine, snapshot: Option<ReadPoint>) -> Self {
         let view = |store: &'e HotStore| HotView { store, changes: store.changes() };
-        let hot = engine.hot.as_deref().map(view);
+        let hot = engine.apart.hot.as_deref().map(view);
         let visible = || snapshot.map_or_else(|| engine.commit.visible(), |at| at.seq);
         let (state, visible) = engine.state.look(visible);
         Self { engine, hot, state, visible, snapshot }

@@ -224,7 +224,7 @@ fn what_a_user_deletes_leaves_by_a_full_compaction() {
 
 /// The keys that are hot.
 fn hot_keys(engine: &Engine) -> BTreeSet<u32> {
-    let store = engine.hot.as_ref().unwrap();
+    let store = engine.apart.hot.as_ref().unwrap();
     let is_hot = |i: &u32| {
         let encoded = EncodedKey::new(KeyspaceId(0), &key(*i));
         store.find(store.key(encoded.as_bytes())).is_some()

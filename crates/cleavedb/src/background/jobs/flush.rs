@@ -15,18 +15,16 @@ use std::time::{Duration, Instant};
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{ErrorKind, FileNumber, Result};
-use cleavedb_hot::HotStore;
 use cleavedb_index::{KeySample, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::unexposed::{self, Overwritten};
 use cleavedb_values::{SegmentSet, ValueFileEdit};
 
 use self::run::LiveAdded;
-use super::hot_install::HotInstall;
 use super::kept_versions::KeptVersions;
 use super::new_files::{self, NewFiles};
 use super::run_writer::RunWriter;
-use super::separate::{self, SeparatedValues};
+use super::separate::{self, ApartInstall, SeparatedValues};
 use super::{About, Job};
 use crate::background::log_retention;
 use crate::background::memtables;
@@ -102,22 +100,21 @@ impl<'e> Job<'e> for Flush<'e> {
         let mut writer = RunWriter::new(engine, points.tombstones_applied(), pace.clone());
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups, pace.clone());
-        let hot_files = NewFiles::new(engine, FileClass::Hot, pace);
+        let apart_files = SeparatedValues::apart_files(engine, pace);
         let mut watch = StopWatch::start();
-        let written = separate::write_groups(engine, &self.slot, &kept, &files, &hot_files);
+        let written = separate::write_groups(engine, &self.slot, &kept, &files, &apart_files);
         let written = written.and_then(|grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
             let mut added = run::write(engine, &self.slot, &kept, &grouped, &mut writer)?;
-            added.overwritten.records += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
+            added.overwritten.records += grouped.promoted();
             writer.finish()?;
-            let none = SegmentSet::default();
-            let mut opened = value_files::with_written(engine, &none, &grouped.written)?;
-            if let Some(hot) = &grouped.hot {
-                opened = value_files::with_written(engine, &opened, &hot.written)?;
-            }
+            let opened =
+                grouped.all_written().try_fold(SegmentSet::default(), |set, written| {
+                    value_files::with_written(engine, &set, written)
+                })?;
             Ok((added, grouped, opened))
         });
-        let created = [&files, &hot_files];
+        let created = [&files, &apart_files];
         let written = written.map_err(|e| new_files::given_up(engine, &created, &writer, e));
         let (added, grouped, opened) = written?;
         engine.sync_dir()?;
@@ -151,17 +148,17 @@ impl<'e> Job<'e> for Flush<'e> {
         edit.value_files.extend(hidden.filter_map(|blob| live.value_files.hide(*blob)));
         edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
-        let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
+        let apart = ApartInstall::new(engine, grouped.apart, live, &mut edit);
         value_files::advance_head(engine, live, sealed.end, &mut edit);
-        let flush_written = writer.bytes() + written.bytes() + hot.bytes();
+        let flush_written = writer.bytes() + written.bytes() + apart.bytes();
         let this = Totals { flushes: 1, flush_written, ..Totals::default() };
         // A process that dies loses no more of the counters than what came after its last flush.
         edit.totals = Some(engine.totals(&manifest).then(this));
         engine.commit_edit(&mut manifest, &edit)?;
-        hot.publish()?;
+        apart.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
-        engine.state.flushed(&self.slot, version, &opened, hot.dropped(), groups);
-        hot.retire(manifest.live());
+        engine.state.flushed(&self.slot, version, &opened, apart.emptied(), groups);
+        apart.retire(manifest.live());
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
         let value_files = &manifest.live().value_files;
@@ -193,10 +190,10 @@ impl<'e> Job<'e> for Flush<'e> {
 
     fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
-        let hot = self.engine.hot.as_deref().map(HotStore::take_evacuated).unwrap_or_default();
+        let emptied = self.engine.take_emptied_apart();
         move |state| {
             state.flushing = false;
-            state.damaged.extents.extend(hot.into_iter().filter(|_| damaged));
+            state.damaged.extents.extend(emptied.into_iter().filter(|_| damaged));
         }
     }
 

@@ -7,7 +7,6 @@ mod new_files;
 pub(crate) mod held_keys;
 mod kept_versions;
 pub(crate) mod separate;
-mod hot_install;
 pub(crate) mod flush;
 mod dropped_pointers;
 pub(crate) mod compaction;

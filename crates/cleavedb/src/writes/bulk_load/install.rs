@@ -16,7 +16,6 @@ use cleavedb_index::compaction::placement::LevelChooser;
 use cleavedb_index::edit::AddedTable;
 use cleavedb_values::SegmentSet;
 
-use super::hot_store::{Paused, clear, is_clear};
 use super::output::LoadOutput;
 use super::{IngestReport, Load};
 use crate::background::jobs::flush::hidden_after;
@@ -51,7 +50,7 @@ impl Load {
         }
         let engine = self.engine.clone();
         let engine = &*engine;
-        let _paused = Paused::new(engine);
+        let _paused = maintenance::PromotionsPaused::new(engine);
         flush_all(engine)?;
         let held = HeldCommits(engine);
         let append = loop {
@@ -151,7 +150,9 @@ impl Load {
 fn is_flushed(engine: &Engine, append: &Append) -> bool {
     // The flush of an empty MemTable, too, may move keys to the hot store, if it began before the
     // store was paused.
-    append.memtable.table.is_empty() && engine.state.load().waiting() == 0 && is_clear(engine)
+    append.memtable.table.is_empty()
+        && engine.state.load().waiting() == 0
+        && maintenance::is_apart_empty(engine)
 }
 
 /// Flushes everything that was committed before the call, and empties the hot store.
@@ -160,5 +161,5 @@ fn flush_all(engine: &Engine) -> Result<()> {
         return Ok(());
     }
     maintenance::flush_all(engine)?;
-    clear(engine)
+    maintenance::empty_apart(engine)
 }

@@ -14,7 +14,6 @@ mod chunk;
 mod files;
 mod output;
 mod behind;
-mod hot_store;
 mod install;
 
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl Keyspace {
     }
 
     fn is_hot(&self, engine: &Engine, key: &[u8]) -> bool {
-        let Some(store) = &engine.hot else { return false };
+        let Some(store) = &engine.apart.hot else { return false };
         store.find(store.key(EncodedKey::new(self.entry().id, key).as_bytes())).is_some()
     }
 }

@@ -16,6 +16,7 @@
 //! deleted, or else a tag, since the value of that version is elsewhere.
 
 mod evacuate;
+mod install;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet
 
 use self::evacuate::Stub;
 pub(crate) use self::evacuate::unclean;
+pub(crate) use self::install::ApartInstall;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::plan::{Destination, FlushPlan, Newest};

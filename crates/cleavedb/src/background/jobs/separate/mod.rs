@@ -18,6 +18,7 @@ mod hot;
 pub(crate) mod loaded;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,27 +27,29 @@ use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Error, Result, ValuePointer};
 use cleavedb_index::{Entry, Retention};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_storage::processor_time::timed;
+use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, GroupCursor, sizing};
 use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
 use self::copy::FlushShard;
-use self::hot::HotFlush;
+use self::hot::{HotFlush, HotFlushed};
 use self::pending::{PendingRecord, ValueSource, prefetch_records};
 use self::plan::{Blobs, FlushPlan, Newest};
 use super::held_keys::{HeldKeys, no_group};
 use super::kept_versions::{FlushPass, KeptVersions};
+use super::new_files::NewFiles;
 use crate::control::flush_parts::PARTS;
+use crate::control::pace::Pace;
 use crate::engine::Engine;
 use crate::settings::options::Background;
 use crate::store::state::{MemSlot, ReadState};
 
-pub(crate) use self::hot::{ApartEntry, HotFlushed, unclean};
+pub(crate) use self::hot::{ApartEntry, ApartInstall, unclean};
 pub(crate) use self::plan::Destination;
 
 /// Most files that one flush writes: each file costs a sync.
@@ -65,9 +68,9 @@ pub(crate) struct SeparatedValues {
     /// Groups that the flush creates.
     pub(crate) begins: Vec<GroupEdit>,
     /// What the flush wrote to the hot store, and changes in it.
-    pub(crate) hot: Option<HotFlushed>,
-    /// Entries of hot keys for the run, in its order. They may be old versions that range
-    /// tombstones cover: the next compaction drops these.
+    pub(crate) apart: Option<HotFlushed>,
+    /// Entries for the run of keys that are apart, in its order. They may be old versions that
+    /// range tombstones cover: the next compaction drops these.
     pub(crate) entries: Vec<ApartEntry>,
     blobs: Blobs,
     /// Of each version that the flush keeps, in their order; none if there are no groups.
@@ -84,12 +87,27 @@ impl SeparatedValues {
         Self {
             written: Written::default(),
             begins: Vec::new(),
-            hot: None,
+            apart: None,
             entries: Vec::new(),
             blobs: Blobs::of(slot),
             destinations: Vec::new(),
             places: Vec::new(),
         }
+    }
+
+    /// Files for what goes to stores apart.
+    pub(crate) fn apart_files(engine: &Engine, pace: Pace) -> NewFiles<'_> {
+        NewFiles::new(engine, FileClass::Hot, pace)
+    }
+
+    /// What was written, and what of it goes to stores apart.
+    pub(crate) fn all_written(&self) -> impl Iterator<Item = &Written> {
+        iter::once(&self.written).chain(self.apart.iter().map(|apart| &apart.written))
+    }
+
+    /// Records that the flush read elsewhere and wrote to stores apart.
+    pub(crate) fn promoted(&self) -> u64 {
+        self.apart.as_ref().map_or(0, |apart| apart.promoted)
     }
 
     /// Where `entry` goes, the version at this position among those that the flush keeps.
@@ -264,13 +282,13 @@ fn extents_of<'f>(
 }
 
 /// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
-/// what it has for the hot store to new files of `hot_files`.
+/// what it has for stores apart to new files of `apart_files`.
 pub(super) fn write_groups(
     engine: &Engine,
     slot: &MemSlot,
     kept: &KeptVersions<'_>,
     files: &dyn SegmentFactory,
-    hot_files: &dyn SegmentFactory,
+    apart_files: &dyn SegmentFactory,
 ) -> Result<SeparatedValues> {
     let mut separated = SeparatedValues::before(slot);
     if engine.options.layout().groups.is_none() || planted(Bug::PointsIntoTheLog) {
@@ -278,7 +296,7 @@ pub(super) fn write_groups(
     }
     let (state, table) = groups_now(engine);
     let tombstones = &kept.points.tombstones;
-    let hot = engine.hot.as_ref();
+    let hot = engine.apart.hot.as_ref();
     let mut separator = Separator {
         plan: FlushPlan::default(),
         held: HeldKeys::new(engine, &state, &table),
@@ -307,8 +325,8 @@ pub(super) fn write_groups(
     let (written, false_stubs) = (&separated.written, held.false_stubs());
     engine.group_filters.lock().flushed(&written.extents, &written.keys, &false_stubs);
     if let Some(hot) = hot {
-        let (flushed, entries) = hot.write(&log, hot_files, &separated.places)?;
-        (separated.hot, separated.entries) = (Some(flushed), entries);
+        let (flushed, entries) = hot.write(&log, apart_files, &separated.places)?;
+        (separated.apart, separated.entries) = (Some(flushed), entries);
     }
     separated.destinations = destinations;
     Ok(separated)

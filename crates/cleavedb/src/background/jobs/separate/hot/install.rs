@@ -1,4 +1,4 @@
-//! The part of a flush's installation that changes the hot store.
+//! The part of a flush's installation that changes stores apart.
 //!
 //! The order of steps is that of [`cleavedb_hot::store`]: the edit, what readers must not miss, the
 //! read state, what they no longer need.
@@ -10,28 +10,28 @@ use cleavedb_hot::HotStore;
 use cleavedb_storage::FileKind;
 use cleavedb_values::ValueFileEdit;
 
-use super::separate::HotFlushed;
+use super::HotFlushed;
 use crate::engine::Engine;
 use crate::engine::value_files;
 use crate::store::manifest::{Edit, LiveFiles};
 
-/// What a flush changes in the hot store, if there is one.
-pub(super) struct HotInstall<'e> {
+/// What a flush changes in stores apart, if there are any.
+pub(crate) struct ApartInstall<'e> {
     engine: &'e Engine,
     change: Option<(&'e HotStore, HotFlushed)>,
     /// Files without a segment after the flush.
     emptied: Vec<(FileNumber, FileKind)>,
 }
 
-impl<'e> HotInstall<'e> {
+impl<'e> ApartInstall<'e> {
     /// Adds the changes of `flushed` to `edit`.
-    pub(super) fn new(
+    pub(crate) fn new(
         engine: &'e Engine,
         flushed: Option<HotFlushed>,
         live: &LiveFiles,
         edit: &mut Edit,
     ) -> Self {
-        let change = engine.hot.as_deref().zip(flushed);
+        let change = engine.apart.hot.as_deref().zip(flushed);
         let mut emptied = Vec::new();
         if let Some((_, flushed)) = &change {
             value_files::publish(&flushed.written, edit);
@@ -44,19 +44,19 @@ impl<'e> HotInstall<'e> {
     }
 
     /// Once the edit is durable, and before readers see the run.
-    pub(super) fn publish(&self) -> Result<()> {
+    pub(crate) fn publish(&self) -> Result<()> {
         let Some((store, flushed)) = &self.change else { return Ok(()) };
         store.publish(&flushed.change).map_err(|e| self.engine.poison.set(e))?;
         value_files::mark_obsolete(self.engine, &flushed.change.dropped, &self.emptied)
     }
 
     /// Segments that the flush removes.
-    pub(super) fn dropped(&self) -> &[Location] {
+    pub(crate) fn emptied(&self) -> &[Location] {
         self.change.as_ref().map_or(&[], |(_, flushed)| &flushed.change.dropped)
     }
 
     /// Once readers see the run.
-    pub(super) fn retire(&self, live: &LiveFiles) {
+    pub(crate) fn retire(&self, live: &LiveFiles) {
         let Some((store, flushed)) = &self.change else { return };
         store.retire(&flushed.change);
         value_files::retire_segments(self.engine, live, &self.emptied);
@@ -64,7 +64,7 @@ impl<'e> HotInstall<'e> {
     }
 
     /// Bytes that it wrote.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.change.as_ref().map_or(0, |(_, flushed)| flushed.written.bytes())
     }
 }

@@ -315,9 +315,9 @@ pub enum Bug {
     /// A flush that writes groups takes a blob for a value of the log.
     BlobTakenForValue,
     /// A blob that only a MemTable names is dropped as dead.
-    BlobDroppedEarly,
+    BlobReleasedEarly,
     /// A blob that replaces a value of a hash group leaves no group tombstone.
-    BlobWithoutTombstone,
+    LoneWithoutTombstone,
     /// A hash group does not learn of an operand above one of its values.
     OperandStubForgotten,
     /// A collection takes a short value that an operand has taken up for one that was deleted.

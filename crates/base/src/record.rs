@@ -87,6 +87,11 @@ impl RecordKind {
         matches!(self, Self::Delete | Self::Operand) || self.is_inline() || self.is_separated()
     }
 
+    /// Whether this record is about a key of a user: an operation, a tag, or the end of a blob.
+    pub fn is_of_key(self) -> bool {
+        self.is_operation() || matches!(self, Self::Tag | Self::BlobEnd)
+    }
+
     /// Whether the index holds the value of this record itself; that of a blob is a pointer.
     #[inline]
     pub fn is_inline(self) -> bool {

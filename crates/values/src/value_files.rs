@@ -309,6 +309,11 @@ impl ValueFiles {
         (!meta.is_hidden()).then_some(ValueFileEdit::Seal(number, 0, meta.len?))
     }
 
+    /// Bytes of all files that are dropped as a whole, as far as they are sealed.
+    pub fn whole_bytes(&self) -> u64 {
+        self.sealed(FileNumber(u64::MAX)) + self.blob_bytes()
+    }
+
     /// Bytes of blobs.
     pub fn blob_bytes(&self) -> u64 {
         self.blobs().filter_map(|(_, meta)| meta.len).sum()

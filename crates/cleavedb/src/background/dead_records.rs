@@ -42,8 +42,7 @@ impl<'e> Search<'e> {
     /// Whether a record is one of the range that is not needed.
     fn is_dead(&self, record: &Record<'_>, pointer: ValuePointer) -> Result<bool> {
         let header = &record.header;
-        let is_marker = !header.kind.is_operation() && header.kind != RecordKind::Tag;
-        if is_marker {
+        if !header.kind.is_of_key() {
             return Ok(false);
         }
         let key = EncodedKey::new(header.keyspace, record.key);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 use crate::operations::commit::Append;
+use crate::operations::ops::Ops;
 use crate::store::state::MemSlot;
 
 /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into the
@@ -43,24 +43,18 @@ pub(crate) fn rotate_dead(engine: &Engine, least: u64) -> bool {
     rotate_if(engine, |slot| slot.dead(now) >= least)
 }
 
-/// Divisor of a MemTable's length: blobs that a MemTable hides are dead until its flush, and no
-/// others wait for it.
-const HIDDEN_PART: u64 = 8;
-
-/// Seals the MemTable for a flush if its blobs are as long as a MemTable may be, since those that
-/// newer ones have replaced take space until then, or if it hides a part of that in tables.
-pub(crate) fn rotate_blobs(engine: &Engine) {
-    let most = engine.options.memtable() as u64;
-    let hidden = |slot: &MemSlot| slot.hidden_blob_bytes.load(Ordering::Relaxed);
-    rotate_if(engine, |slot| slot.blob_bytes() >= most || hidden(slot) >= most / HIDDEN_PART);
+/// Seals the MemTable for a flush if its lone files, or those in tables that it hides, want one.
+pub(crate) fn rotate_lone(engine: &Engine) {
+    rotate_if(engine, |slot| slot.lone.wants_flush(engine.options.memtable() as u64));
 }
 
-/// Notes that a commit hides this many bytes of blobs in tables.
+/// Notes what a commit of `ops` hides of lone files in tables.
 #[cold]
-pub(crate) fn hides_blobs(engine: &Engine, bytes: u64) {
+pub(crate) fn hide_lone(engine: &Engine, ops: Ops<'_>) {
+    let bytes = engine.jobs.lone_files.hidden_bytes(ops);
     if let (1.., Some(slot)) = (bytes, engine.state.load().memtables.first()) {
-        slot.hidden_blob_bytes.fetch_add(bytes, Ordering::Relaxed);
-        rotate_blobs(engine);
+        slot.lone.hide(bytes);
+        rotate_lone(engine);
     }
 }
 

@@ -159,6 +159,33 @@ impl Counters {
             })
             .collect()
     }
+
+    /// The totals that these count.
+    pub(crate) fn totals(&self) -> Totals {
+        let stalls = self.stalls();
+        let nanos: u128 = stalls.iter().map(|stall| stall.time.as_nanos()).sum();
+        Totals {
+            user_bytes: self.user_bytes.get() + self.blob_bytes.get(),
+            writes: self.writes.get(),
+            flush_written: self.flush_written.get(),
+            compaction_written: self.compaction_written.get(),
+            collection_written: self.collection_written.get(),
+            flushes: self.flushes.get(),
+            compactions: self.compactions.get(),
+            collections: self.collections.get(),
+            sessions: self.sessions.get(),
+            operations: self.operations.get(),
+            compaction_read: self.compaction_read.get(),
+            collection_read: self.collection_read.get(),
+            dead_read: self.dead_read.get(),
+            stalls: stalls.iter().map(|stall| stall.count).sum(),
+            stall_nanos: u64::try_from(nanos).unwrap_or(u64::MAX),
+            bytes_punched: self.bytes_punched.get(),
+            files_removed: self.files_removed.get(),
+            blob_written: self.blob_written.get(),
+            ..Totals::default()
+        }
+    }
 }
 
 /// The hot store: its content, its memory, and what flushes and reads have done with it since the

@@ -15,7 +15,7 @@ use cleavedb_values::GroupId;
 
 use crate::control::failures::{Failures, JobKind, LastFailure};
 use crate::control::poison::Poison;
-use crate::engine::stale_blobs::StaleBlobs;
+use crate::engine::blobs::LoneFiles;
 use crate::settings::crew::Bell;
 use crate::store::survivors::Survivors;
 
@@ -243,8 +243,8 @@ pub(crate) struct Jobs {
     seq_limit: AtomicU64,
     /// Log files begun since the open, until a flush has passed them.
     pub(crate) log_files: Mutex<Vec<(FileNumber, Arc<LogFile>)>>,
-    /// Hidden blobs that compactions are to drop.
-    pub(crate) stale_blobs: StaleBlobs,
+    /// Value files with one value each, of which compactions drop those that are hidden.
+    pub(crate) lone_files: LoneFiles,
 }
 
 impl Jobs {

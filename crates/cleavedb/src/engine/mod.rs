@@ -5,7 +5,7 @@
 //! exception is a read that uses up the seeks that a table may cost: it takes the lock of the jobs,
 //! and no other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
-pub(crate) mod stale_blobs;
+pub(crate) mod blobs;
 pub(crate) mod job_state;
 pub(crate) mod read_points;
 pub(crate) mod range_tombstones;
@@ -60,7 +60,7 @@ use crate::store::manifest::{Edit, Manifest, ManifestMark};
 use crate::store::retained_log::RetainedLog;
 use crate::store::snapshot::SnapshotList;
 use crate::store::spare_pages::SparePages;
-use crate::store::state::{MemSlot, ReadStates};
+use crate::store::state::ReadStates;
 
 /// The process that writes the database, as a view beside it has found it.
 pub(crate) struct Primary {
@@ -159,14 +159,6 @@ impl Engine {
         Some(JobFilter::new(filter, self.catalog.names()))
     }
 
-    /// Whether a commit under way or a MemTable needs the blob in this file, of which no table
-    /// knows.
-    pub(crate) fn is_blob_held(&self, file: FileNumber) -> bool {
-        let is_in = |slot: &Arc<MemSlot>| slot.is_blob(file);
-        self.commit.new_blobs.lock().contains(&file)
-            || self.state.load().memtables.iter().any(is_in)
-    }
-
     /// Measures `operation` until the timer is dropped, if latencies are measured.
     #[inline]
     pub(crate) fn timer(&self, operation: Operation) -> Timer<'_> {
@@ -197,36 +189,16 @@ impl Engine {
 
     /// What it did since the open, with the bytes that were written to the manifest.
     pub(crate) fn since_open(&self, manifest_written: u64) -> Totals {
-        let counters = &self.counters;
         let blocks = self.tables.cache().stats();
         let records = self.records.as_ref().map(RecordCache::stats).unwrap_or_default();
-        let stalls = counters.stalls();
-        let nanos: u128 = stalls.iter().map(|stall| stall.time.as_nanos()).sum();
         Totals {
-            user_bytes: counters.user_bytes.get() + counters.blob_bytes.get(),
-            writes: counters.writes.get(),
             log_written: self.commit.log.written(),
-            flush_written: counters.flush_written.get(),
-            compaction_written: counters.compaction_written.get(),
-            collection_written: counters.collection_written.get(),
             manifest_written,
-            flushes: counters.flushes.get(),
-            compactions: counters.compactions.get(),
-            collections: counters.collections.get(),
-            sessions: counters.sessions.get(),
-            operations: counters.operations.get(),
-            compaction_read: counters.compaction_read.get(),
-            collection_read: counters.collection_read.get(),
             cache_hits: blocks.hits,
             cache_misses: blocks.misses,
             record_cache_hits: records.hits,
             record_cache_misses: records.misses,
-            dead_read: counters.dead_read.get(),
-            stalls: stalls.iter().map(|stall| stall.count).sum(),
-            stall_nanos: u64::try_from(nanos).unwrap_or(u64::MAX),
-            bytes_punched: counters.bytes_punched.get(),
-            files_removed: counters.files_removed.get(),
-            blob_written: counters.blob_written.get(),
+            ..self.counters.totals()
         }
     }
 

@@ -177,9 +177,7 @@ pub(crate) fn drop_dead_files(
     let mut dead = victim::dead_files(&live.value_files, live.head_file());
     let victim = engine.jobs.victim();
     dead.retain(|number| *number != victim || planted(Bug::VictimDroppedByOthers));
-    let is_blob = |number| live.value_files.get(number).is_some_and(|it| it.kind == FileKind::Blob);
-    let is_held = |number| engine.is_blob_held(number) && !planted(Bug::BlobDroppedEarly);
-    dead.retain(|number| !is_blob(*number) || !is_held(*number));
+    dead.retain(|number| !engine.is_held(*number));
     if dead.is_empty() {
         return Ok(());
     }
@@ -228,10 +226,9 @@ pub(crate) fn retire_segments(engine: &Engine, live: &LiveFiles, files: &[(FileN
     engine.state.swap(|state| state.with_segments(state.segments.with(&[], &numbers)));
 }
 
-/// Bytes of value files, the log in use and blobs included.
+/// Bytes of value files, the log in use included.
 pub(crate) fn value_bytes(jobs: &Jobs, log: &Log, live: &LiveFiles) -> u64 {
-    let sealed = live.value_files.sealed(FileNumber(u64::MAX));
-    let all = sealed + live.groups.bytes() + live.value_files.blob_bytes();
+    let all = live.value_files.whole_bytes() + live.groups.bytes();
     // The table of value files does not have the lengths of log files begun since the replay head.
     let first = jobs.log_files.lock().first().map(|(_, file)| file.base);
     all + first.map_or(0, |base| log.buffer().written_upto().saturating_sub(base))

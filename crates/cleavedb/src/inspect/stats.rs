@@ -8,7 +8,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::{Directory, FileClass, FileKind, MultiDirStorage, Name, open_files};
 use cleavedb_values::groups::{Extent, Group};
-use cleavedb_values::{GroupId, RecordCache, ValueFileMeta};
+use cleavedb_values::{GroupId, RecordCache};
 
 use crate::background::victims;
 use crate::control::failures::{JobKind, LastFailure};
@@ -71,7 +71,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         latencies: latencies(&engine.latencies, false),
         levels: levels(&live.version),
         value_bytes: value_files::value_bytes(&engine.jobs, &engine.commit.log, &live),
-        live_bytes: live.owned() + blobs_alive(engine, &live),
+        live_bytes: live.owned() + lone_bytes(engine, &live),
         hidden_bytes: live.unexposed,
         values_allowed: victims::space_goal(&engine.options, &live).allowed(live.estimated_live()),
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
@@ -94,16 +94,14 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     }
 }
 
-/// What is special about values: those that were compressed, and blobs.
+/// What is special about values: those that were compressed, and those with lone files.
 fn values(engine: &Engine, live: &LiveFiles) -> Metrics {
     let compression = &engine.catalog.compression;
     Metrics {
         compressed_values: compression.values.get(),
         compressed_from: compression.bytes_in.get(),
         compressed_to: compression.bytes_out.get(),
-        blob_written: engine.counters.blob_written.get(),
-        blob_file_bytes: live.value_files.blob_bytes(),
-        ..Metrics::default()
+        ..engine.lone_metrics(live)
     }
 }
 
@@ -218,16 +216,12 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
     })
 }
 
-/// Bytes of blobs that tables or MemTables point to, besides what entries of tables own of them.
-fn blobs_alive(engine: &Engine, live: &LiveFiles) -> u64 {
-    let blobs = live.value_files.blobs();
-    let alive = blobs.filter(|(number, facts)| is_alive(engine, *number, facts));
-    alive.map(|(_, facts)| facts.len.unwrap_or_default().saturating_sub(facts.live)).sum()
-}
-
-/// Whether a blob is the value of its key, as far as tables or, until its flush, MemTables know.
-fn is_alive(engine: &Engine, blob: FileNumber, facts: &ValueFileMeta) -> bool {
-    facts.live > 0 && !facts.is_hidden() || engine.is_blob_held(blob)
+/// Bytes of lone files whose values are needed, besides what entries of tables own of them.
+fn lone_bytes(engine: &Engine, live: &LiveFiles) -> u64 {
+    let lens = live.value_files.iter().filter_map(|(number, facts)| {
+        Some(engine.lone_len(number, facts)?.saturating_sub(facts.live))
+    });
+    lens.sum()
 }
 
 fn value_files(engine: &Engine, live: &LiveFiles) -> Vec<ValueFileMetrics> {
@@ -239,11 +233,9 @@ fn value_files(engine: &Engine, live: &LiveFiles) -> Vec<ValueFileMetrics> {
                 Some(whole) => whole.len,
                 None => Some(extents(live, number).map(Extent::len).sum()),
             },
-            live: match facts.kind {
-                // What entries own of a blob is its end; without that it is not read.
-                FileKind::Blob if is_alive(engine, number, facts) => facts.len.unwrap_or_default(),
-                _ => facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
-            },
+            live: engine.lone_len(number, facts).unwrap_or_else(|| {
+                facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>()
+            }),
         })
         .collect()
 }

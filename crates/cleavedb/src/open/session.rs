@@ -12,7 +12,6 @@ use std::io;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
@@ -79,7 +78,7 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     }
     began?;
     engine.counters.sessions.add(1);
-    engine.jobs.stale_blobs.flushed(&manifest.live().value_files, &[], 0);
+    engine.jobs.lone_files.flushed(&manifest.live().value_files, &[], 0);
     // The last process may have died before the edit that drops them.
     value_files::drop_dead_files(engine, &mut manifest)?;
     log_retention::enforce(engine, &mut manifest).map(drop)
@@ -311,13 +310,12 @@ pub(crate) fn remove_forgotten(engine: &Engine) {
 }
 
 /// Whether a close may leave the log since the last flush to replay, since it is short and hides no
-/// blob.
+/// lone file.
 pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
     let append = engine.commit.append();
     let since = append.appender.end().saturating_sub(append.memtable.start);
-    let hidden = append.memtable.hidden_blob_bytes.load(Ordering::Relaxed);
     engine.state.load().waiting() == 0
-        && hidden == 0
+        && !append.memtable.lone.hides()
         && since <= REPLAYED_MAX.min(engine.options.log_bytes_per_memtable_max() / 4)
 }
 

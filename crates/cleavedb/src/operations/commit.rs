@@ -10,7 +10,6 @@
 
 mod noted;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -88,8 +87,6 @@ pub(crate) struct Commit {
     pub(crate) recent_writes: RecentWrites,
     /// Where the first keys of queues are.
     pub(crate) fronts: Fronts,
-    /// Files of blobs that are being committed: no entry names them yet. A leaf lock.
-    pub(crate) new_blobs: Mutex<BTreeSet<FileNumber>>,
     poison: Arc<Poison>,
 }
 
@@ -118,7 +115,6 @@ impl Commit {
             durable: AtomicU64::new(next_seq - 1),
             recent_writes,
             fronts: Fronts::default(),
-            new_blobs: Mutex::default(),
             poison: poison.clone(),
         }
     }
@@ -432,12 +428,15 @@ pub(crate) fn insert_record(
             table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
-        kind if kind.is_blob() => insert_blob(memtable, encoded_key, hash, seq, header, value),
         kind if kind.is_inline() => {
             let expiry =
                 Expiry::split(kind.expires(), value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
             memtable.expires(encoded_key, expiry);
-            table.insert(encoded_key, hash, seq, kind.as_entry(), value);
+            let kind = kind.as_entry();
+            if kind.is_pointer() {
+                memtable.lone.add(kind, value);
+            }
+            table.insert(encoded_key, hash, seq, kind, value);
         }
         RecordKind::Operand => {
             memtable.has_operands.store(true, Ordering::Relaxed);
@@ -448,23 +447,4 @@ pub(crate) fn insert_record(
             table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);
         }
     }
-}
-
-/// Inserts the entry of a blob, whose pointer is the value of its record.
-#[cold]
-fn insert_blob(
-    memtable: &MemSlot,
-    encoded_key: &[u8],
-    hash: u64,
-    seq: SeqNo,
-    header: &Header,
-    value: &[u8],
-) {
-    let kind = header.kind.as_entry();
-    // A reader of the entry reports a pointer that is none.
-    if let Ok((pointer, expiry)) = ValuePointer::of_entry(kind, value) {
-        memtable.expires(encoded_key, expiry);
-        memtable.has_blob(pointer);
-    }
-    memtable.table.insert(encoded_key, hash, seq, kind, value);
 }

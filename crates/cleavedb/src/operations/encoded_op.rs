@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{EncodedKey, Expiry, FileNumber, KeyspaceId, ValuePointer};
+use cleavedb_base::{EncodedKey, Expiry, KeyspaceId};
 
 use crate::operations::batch::Op;
 use crate::operations::catalog::CatalogEntry;
@@ -78,17 +78,6 @@ impl<'a> EncodedOp<'a> {
         Self::of_kind(RecordKind::Operand, keyspace, key, Cow::Borrowed(stored))
     }
 
-    /// The record of a blob; `stored` is its pointer, behind the expiry if the blob `expires`.
-    pub(crate) fn of_blob(
-        key: &'a [u8],
-        stored: &'a [u8],
-        expires: bool,
-        keyspace: KeyspaceId,
-    ) -> Self {
-        let kind = RecordKind::Blob.expiring(expires);
-        Self::of_kind(kind, keyspace, key, Cow::Borrowed(stored))
-    }
-
     /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
     /// makes others dead.
     pub(crate) fn of_system(op: Op<'a>, deletes: bool) -> Self {
@@ -110,8 +99,9 @@ impl<'a> EncodedOp<'a> {
         Self::of_kind(kind, keyspace, op.key, Cow::Borrowed(op.value.unwrap_or_default()))
     }
 
+    /// A record of this kind; `value` is what it stores, behind the expiry if it has one.
     #[inline]
-    fn of_kind(
+    pub(crate) fn of_kind(
         kind: RecordKind,
         keyspace: KeyspaceId,
         key: &'a [u8],
@@ -133,13 +123,6 @@ impl<'a> EncodedOp<'a> {
     #[inline]
     pub(crate) fn expiring(&self) -> u64 {
         if self.header.kind.expires() { keyspace_bit(self.encoded_key.as_bytes()) } else { 0 }
-    }
-
-    /// The file of the blob that it names, if it does.
-    pub(crate) fn blob(&self) -> Option<FileNumber> {
-        let header = &self.header;
-        let value = Expiry::split(header.kind.expires(), &self.value).ok()?.1;
-        header.kind.is_blob().then(|| ValuePointer::decode(value).ok())?.map(|it| it.file)
     }
 
     /// Whether its value leaves the index.

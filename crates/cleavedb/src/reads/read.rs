@@ -94,7 +94,7 @@ pub(crate) fn get_encoded(
     read_with(engine, key, snapshot, read_for, |value| value, of_record)
 }
 
-/// The value of `key`, of which a blob is not read yet, and when it expires.
+/// The value of `key`, which is not read yet if it has a lone file, and when it expires.
 pub(crate) fn find_value(
     engine: &Engine,
     key: UserKey<'_>,
@@ -103,12 +103,13 @@ pub(crate) fn find_value(
     let Some(encoded_key) = key.encode() else { return Ok(None) };
     let _timer = engine.timer(Operation::Get);
     let key = SearchKey::new(encoded_key.as_bytes());
-    let of_record = |state: &ReadState, record: RecordRef| match state.segments.blob(
+    let of_record = |state: &ReadState, record: RecordRef| match FoundValue::lone(
+        &state.segments,
         record.pointer,
         key.encoded,
         record.seq,
     )? {
-        Some(blob) => Ok(FoundValue::Blob(blob)),
+        Some(found) => Ok(found),
         None => read_record(engine, state, key, record).map(FoundValue::Whole),
     };
     read_with(engine, key, snapshot, ReadFor::Caller, FoundValue::Whole, of_record)

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use cleavedb_base::{Expiry, Result};
-use cleavedb_values::Blob;
+use cleavedb_base::{Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_values::{Blob, SegmentSet};
 
 use crate::settings::time;
 
@@ -23,6 +23,17 @@ pub(crate) enum FoundValue {
 }
 
 impl FoundValue {
+    /// The value of (`encoded_key`, `seq`) at `pointer`, if it has a lone file, of which nothing
+    /// but the end is read here.
+    pub(crate) fn lone(
+        segments: &SegmentSet,
+        pointer: ValuePointer,
+        encoded_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Option<Self>> {
+        Ok(segments.blob(pointer, encoded_key, seq)?.map(Self::Blob))
+    }
+
     fn len(&self) -> u64 {
         match self {
             Self::Whole(value) => value.len() as u64,

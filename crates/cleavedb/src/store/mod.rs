@@ -1,6 +1,7 @@
 //! What there is: the state for readers, the manifest, snapshots, limits.
 
 pub(crate) mod spare_pages;
+pub(crate) mod blobs;
 pub(crate) mod state;
 pub(crate) mod manifest;
 pub(crate) mod snapshot;

@@ -1,19 +1,18 @@
 //! The read state: MemTables, index version and segments, swapped atomically.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{Expiry, FileNumber, Location, SeqNo, ValuePointer};
+use cleavedb_base::{Expiry, FileNumber, Location, SeqNo};
 use cleavedb_index::{Entry, MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::{GroupTable, SegmentSet};
+
+use super::blobs::SlotLone;
 
 /// Entries, or hash buckets, of a MemTable that are looked at to estimate how many have expired.
 const SAMPLED: usize = 1000;
@@ -42,10 +41,7 @@ pub(crate) struct MemSlot {
     pub(crate) long_bytes: AtomicU64,
     /// The log file of the newest of its long values; 0 if it has none.
     long_in: AtomicU64,
-    /// The files of its blobs, each with the length of the blob.
-    blobs: Mutex<BTreeMap<FileNumber, u64>>,
-    /// Bytes of blobs in tables that it hides, about.
-    pub(crate) hidden_blob_bytes: AtomicU64,
+    pub(crate) lone: SlotLone,
     sealed: OnceLock<Sealed>,
     /// The log, set once the content is durable elsewhere.
     flushed: OnceLock<Arc<Log>>,
@@ -95,8 +91,7 @@ impl MemSlot {
             expiring: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
-            blobs: Mutex::default(),
-            hidden_blob_bytes: AtomicU64::new(0),
+            lone: SlotLone::default(),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),
         }
@@ -161,26 +156,6 @@ impl MemSlot {
     /// Whether its newest long value lies in this log file.
     pub(crate) fn is_long_in(&self, file: FileNumber) -> bool {
         self.long_in.load(Ordering::Acquire) == file.0
-    }
-
-    /// Records that it has the entry of a blob with this pointer.
-    pub(crate) fn has_blob(&self, pointer: ValuePointer) {
-        self.blobs.lock().insert(pointer.file, blob_len(pointer).unwrap_or_default());
-    }
-
-    /// The files of its blobs, each with the length of the blob.
-    pub(crate) fn blobs(&self) -> BTreeMap<FileNumber, u64> {
-        self.blobs.lock().clone()
-    }
-
-    /// Whether it has the entry of the blob in this file.
-    pub(crate) fn is_blob(&self, file: FileNumber) -> bool {
-        self.blobs.lock().contains_key(&file)
-    }
-
-    /// Bytes of its blobs.
-    pub(crate) fn blob_bytes(&self) -> u64 {
-        self.blobs.lock().values().sum()
     }
 
     /// Ends the slot: nothing more is reserved for it, though commits may still be inserting.

@@ -4,13 +4,14 @@
 //! Order: the file is written and synced; one edit names it; a commit puts a pointer to it into the
 //! log and the index. A flush makes the file belong to its run, like any file with values, and the
 //! drop of the last pointer removes it. Until the flush no table knows of it: it stays while a
-//! commit under way or a MemTable names it (`Engine::is_blob_held`). What a crash leaves between
+//! commit under way or a MemTable names it (`Engine::is_held`). What a crash leaves between
 //! edit and commit is dropped as a dead file by the next session.
 
 use std::io::{self, Read};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter, LEN_MAX};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
@@ -62,20 +63,20 @@ struct NewBlob<'e> {
 
 impl<'e> NewBlob<'e> {
     fn of(engine: &'e Engine, number: FileNumber) -> Self {
-        engine.commit.new_blobs.lock().insert(number);
+        engine.jobs.lone_files.new.lock().insert(number);
         Self { engine, number, is_named: false }
     }
 }
 
 impl Drop for NewBlob<'_> {
     fn drop(&mut self) {
-        self.engine.commit.new_blobs.lock().remove(&self.number);
+        self.engine.jobs.lone_files.new.lock().remove(&self.number);
         if !self.is_named {
             self.engine.discard(FileKind::Blob, &[self.number]);
             return;
         }
         // If this fails, it is a dead file that the next flush or session drops.
-        if !self.engine.is_blob_held(self.number) && self.engine.check_open().is_ok() {
+        if !self.engine.is_held(self.number) && self.engine.check_open().is_ok() {
             let _ = value_files::drop_dead_files(self.engine, &mut self.engine.manifest.lock());
         }
     }
@@ -101,7 +102,7 @@ pub(crate) fn put(
     name_blob(engine, &mut new, keyspace, key, file_len)?;
     commit(engine, target, pointer, terms)?;
     engine.counters.blob_bytes.add(len);
-    memtables::rotate_blobs(engine);
+    memtables::rotate_lone(engine);
     Ok(len)
 }
 
@@ -132,7 +133,8 @@ fn commit(
     let expiry = lifetime.expiry(keyspace.ttl, &engine.time);
     let mut room: EntryRoom = [0; ValuePointer::ENCODED_LEN_MAX];
     let (_, stored_len) = pointer.encode_entry(expiry, &mut room);
-    let op = EncodedOp::of_blob(key, &room[..stored_len], !expiry.is_never(), keyspace.id);
+    let (kind, stored) = (RecordKind::Blob.expiring(!expiry.is_never()), &room[..stored_len]);
+    let op = EncodedOp::of_kind(kind, keyspace.id, key, stored.into());
     write::write(engine, Ops::Few(&[op]), key.len() as u64, durability, terms)
 }
 

@@ -53,9 +53,9 @@ pub(crate) fn write_changes<'a>(
     for (position, (change, keyspace)) in changes.clone().enumerate() {
         match change {
             Change::One(_) => {}
-            // What it deletes of blobs is long, and what is rewritten for that is short.
+            // What it deletes of lone files is long, and what is rewritten for that is short.
             Change::Range(begin, end) => {
-                ranges.add(position, begin, end, engine.jobs.stale_blobs.any());
+                ranges.add(position, begin, end, engine.jobs.lone_files.any());
             }
             Change::Operand(key, stored) => {
                 engine.merges.operators().check_stored(stored)?;
@@ -120,8 +120,8 @@ pub(crate) fn write(
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
     engine.counters.operations.add(ops.op_count() as u64);
-    if engine.jobs.stale_blobs.any() {
-        memtables::hides_blobs(engine, engine.jobs.stale_blobs.hidden_bytes(ops));
+    if engine.jobs.lone_files.any() {
+        memtables::hide_lone(engine, ops);
     }
     Ok(())
 }

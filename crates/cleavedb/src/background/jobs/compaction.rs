@@ -1,6 +1,8 @@
 //! Compaction: runs the index's compaction jobs and publishes their edits, with the bytes of
 //! records whose last pointer they dropped.
 
+mod blobs;
+
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -11,12 +13,12 @@ use cleavedb_index::compaction::futile;
 use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_short};
 use cleavedb_index::compaction::pieces::pick_piece;
-use cleavedb_index::compaction::range::RangeStep;
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::quota::Plan;
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::{GroupTable, unexposed};
 
+use self::blobs::compact_hidden;
 use super::dropped_pointers::DroppedPointers;
 use super::{About, Begin, Job, perform};
 use crate::background::log_retention;
@@ -262,7 +264,7 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
         lacks_room = piece.is_none();
         piece
     });
-    if matches!(compacted, Ok(None)) && compact_for_blobs(engine, Begin::Open, u64::MAX)? {
+    if matches!(compacted, Ok(None)) && compact_hidden(engine, Begin::Open, u64::MAX)? {
         return Ok(true);
     }
     if matches!(compacted, Ok(None)) {
@@ -280,43 +282,6 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     lacks.map(|()| false)
 }
 
-/// Compacts the key of a hidden blob, if such blobs take more space than is tolerated, and if it
-/// writes at most `most` bytes. Returns whether it did.
-fn compact_for_blobs(engine: &Engine, begin: Begin, most: u64) -> Result<bool> {
-    let (options, blobs) = (engine.space().compaction_options(), &engine.jobs.stale_blobs);
-    let choose = || {
-        let live = engine.manifest.lock().live().clone();
-        let seen_by_all = || ReadPoints::of_compaction(engine).seen_by_all();
-        blobs.are_due(&live, &engine.options)
-            && blobs.choose(&live, &engine.state.load().segments, seen_by_all())
-    };
-    while choose() {
-        let mut is_done = false;
-        let pick = |version: &Version, constraints: &Constraints| {
-            match blobs.pick(version, &options, constraints) {
-                // What is done only to let blobs go is no reason to call the disk full.
-                RangeStep::Compact(picked) => {
-                    let bytes = picked.bytes_written_max();
-                    (bytes <= room_to_compact(engine).min(most)).then_some(picked)
-                }
-                RangeStep::Waits => None,
-                RangeStep::Damaged(_) | RangeStep::Done => {
-                    is_done = true;
-                    None
-                }
-            }
-        };
-        let written = compact(engine, begin, &options, pick)?;
-        if let Some(tables) = &written {
-            blobs.written(tables);
-        }
-        if !is_done {
-            return Ok(written.is_some());
-        }
-    }
-    Ok(false)
-}
-
 /// At a close, does one compaction that is due and short, if there is one.
 pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
     let options = engine.space().compaction_options();
@@ -324,7 +289,7 @@ pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
         pick_short(version, &options, constraints, SHORT)
     };
     if compact(engine, Begin::AtClose, &options, short)?.is_none() {
-        compact_for_blobs(engine, Begin::AtClose, SHORT)?;
+        compact_hidden(engine, Begin::AtClose, SHORT)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! into it; then the tables are synced; then the directory; then one edit publishes the run, the
 //! live bytes and the replay head. If no pointer leads into the log, only the run must be durable:
 //! log files below the head are dropped without a sync (decision 0011), except those that hold a
-//! long value. Blobs stay where they are, and belong to the run from then on.
+//! long value. Lone files stay as they are, and belong to the run from then on.
 
 mod run;
 
@@ -124,7 +124,7 @@ impl<'e> Job<'e> for Flush<'e> {
     fn install(&mut self, flushed: Flushed<'e>) -> Result<()> {
         let Flushed { writer, added, grouped, opened, mut watch } = flushed;
         let leads = self.leads_into_log() || planted(Bug::PointsIntoTheLog);
-        let may_be = |file: &FileNumber| leads || self.slot.is_blob(*file);
+        let may_be = |file: &FileNumber| leads || self.slot.lone.has(*file);
         debug_assert!(added.bytes.keys().all(may_be), "a table points into a log that goes");
         let (engine, sealed, written) = (self.engine, self.sealed, &grouped.written);
         let mut manifest = engine.manifest.lock();
@@ -144,8 +144,8 @@ impl<'e> Job<'e> for Flush<'e> {
             .iter()
             .map(|(file, bytes)| ValueFileEdit::LiveAdded(*file, *bytes))
             .collect();
-        let hidden = added.hidden_blobs.iter();
-        edit.value_files.extend(hidden.filter_map(|blob| live.value_files.hide(*blob)));
+        let hidden = added.hidden.iter();
+        edit.value_files.extend(hidden.filter_map(|file| live.value_files.hide(*file)));
         edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
         let apart = ApartInstall::new(engine, grouped.apart, live, &mut edit);
@@ -162,7 +162,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
         let value_files = &manifest.live().value_files;
-        engine.jobs.stale_blobs.flushed(value_files, &added.hidden_blobs, sealed.last_seq);
+        engine.jobs.lone_files.flushed(value_files, &added.hidden, sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
         engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {

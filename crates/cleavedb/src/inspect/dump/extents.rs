@@ -109,7 +109,7 @@ impl ExtentWalk<'_, '_> {
 
     /// A record of the current extent was passed, whole or not.
     fn pass(&mut self, offset: u64, header: &Header) {
-        let is_own = header.kind.is_operation() || header.kind == RecordKind::Tag;
+        let is_own = header.kind.is_of_key();
         if self.extent.is_some() && is_own && offset == self.at {
             self.at += header.record_len() as u64;
         }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
-use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::record::Record;
 use cleavedb_base::{
     EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
 };
 use cleavedb_index::{Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
-use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{File, FileKind, Name};
-use cleavedb_values::{SegmentSet, compression};
+use cleavedb_values::compression;
 
+use super::blobs::lone_end;
 use super::known::{Known, Verdict};
 use super::merged::MergedKeys;
 use super::report::list;
@@ -241,24 +241,15 @@ impl Salvage {
         list(&mut self.report.lost, &mut self.report.lost_keys, key);
     }
 
-    /// The value in an entry of a table, or the blob to which that points, and when it expires.
+    /// The value in an entry of a table, or in the lone file to which that points, and when it
+    /// expires.
     fn value_of_entry<'v>(&self, entry: &Entry<'v>) -> Result<(Cow<'v, [u8]>, Expiry)> {
         let (expiry, value) = Expiry::split(entry.kind.expires(), entry.value)?;
         if !entry.kind.is_pointer() {
             return Ok((Cow::Borrowed(value), expiry));
         }
-        let blob = self.read_blob(ValuePointer::decode(value)?, entry.key)?;
-        Ok((Cow::Owned(blob), expiry))
-    }
-
-    /// The blob of a tree key that ends at `pointer`.
-    fn read_blob(&self, pointer: ValuePointer, encoded_key: &[u8]) -> Result<Vec<u8>> {
-        let name = Name::numbered(FileKind::Blob, pointer.file);
-        let (file, identity) = (self.files.open(&name)?, self.identity(pointer.file));
-        let segment = Segment::new(name, identity, file, None, Arc::default());
-        let blobs = SegmentSet::default().with(&[Arc::new(segment)], &[]);
-        let read = blobs.read(pointer, encoded_key, 0);
-        read.map(|value| value.to_vec())
+        let value = self.read_lone(ValuePointer::decode(value)?, entry.key)?;
+        Ok((Cow::Owned(value), expiry))
     }
 
     fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
@@ -294,12 +285,9 @@ impl Salvage {
         let record = Record::parse(&bytes, identity, offset)?;
         let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
         let key = EncodedKey::new(record.header.keyspace, record.key);
-        if record.header.kind.is_blob() {
-            return Ok((self.read_blob(ValuePointer::decode(value)?, key.as_bytes())?, expiry));
-        }
-        if record.header.kind == RecordKind::BlobEnd {
-            let pointer = ValuePointer { file: number, offset, len: len as u32 };
-            return Ok((self.read_blob(pointer, key.as_bytes())?, expiry));
+        let place = ValuePointer { file: number, offset, len: len as u32 };
+        if let Some(end) = lone_end(&record, place)? {
+            return Ok((self.read_lone(end, key.as_bytes())?, expiry));
         }
         if !record.header.compressed {
             return Ok((value.to_vec(), expiry));

@@ -29,8 +29,8 @@ pub(super) struct Indexed {
     pub(super) seq: SeqNo,
     pub(super) kind: EntryKind,
     pub(super) table: FileNumber,
-    /// Whether it points to a blob.
-    pub(super) is_blob: bool,
+    /// Whether it has the value, or leads to it without a search: to a lone file.
+    pub(super) leads: bool,
 }
 
 /// Everything found of a key.
@@ -90,7 +90,7 @@ pub(super) enum Verdict {
     Gone,
     /// The value of a record; true if the key is uncertain.
     Record(RecordPlace, bool),
-    /// The value in a table's entry, or the blob to which that points.
+    /// The value in a table's entry, or in the lone file to which that points.
     Entry(FileNumber),
     /// The newest value of the key is missing.
     Lost,
@@ -126,11 +126,7 @@ impl Known {
             || self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
-            (Some(Indexed { kind, is_blob, table, .. }), _)
-                if is_blob || kind.without_expiry() == EntryKind::Inline =>
-            {
-                Verdict::Entry(table)
-            }
+            (Some(Indexed { leads: true, table, .. }), _) => Verdict::Entry(table),
             (Some(Indexed { kind: EntryKind::Marker, seq, .. }), _) => {
                 self.newest_from(seq, !values_are_whole)
             }

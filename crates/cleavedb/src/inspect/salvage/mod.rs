@@ -16,6 +16,7 @@
 mod report;
 mod known;
 mod merged;
+mod blobs;
 mod hand_out;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +25,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use cleavedb_base::record::{FileIdentity, RecordKind};
-use cleavedb_base::{
-    EncodedKey, EntryKind, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
-};
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
@@ -42,6 +41,7 @@ use crate::settings::options::{LogPolicy, Options, Preset};
 use crate::settings::volume::Volume;
 use crate::store::manifest::{LiveFiles, Loaded, Manifest};
 
+use blobs::FoundLone;
 use hand_out::System;
 use known::{FoundRecord, Indexed, Known, RecordPlace};
 use report::Damage;
@@ -202,15 +202,7 @@ impl Salvage {
             None => self.files.names(FileKind::Table)?.iter().map(Name::number).collect(),
         };
         let before = self.report.damages;
-        let blobs = self.files.names(FileKind::Blob)?;
-        let is_blob = |entry: &Entry<'_>| {
-            if !entry.kind.is_pointer() {
-                return false;
-            }
-            let pointer = ValuePointer::of_entry(entry.kind, entry.value).ok();
-            let file = pointer.map(|(pointer, _)| Name::numbered(FileKind::Blob, pointer.file));
-            file.is_some_and(|file| blobs.contains(&file))
-        };
+        let lone_files = FoundLone::of(&self.files)?;
         for number in numbers {
             let mut keys = std::mem::take(&mut self.keys);
             let read = self.read_table(number, &mut |entry| {
@@ -219,8 +211,9 @@ impl Salvage {
                     known.operands.add_of_table(entry.seq, entry.value);
                 } else if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
                     let Entry { seq, kind, .. } = *entry;
-                    let is_blob = is_blob(entry);
-                    known.entry = Some(Indexed { seq, kind, table: number, is_blob });
+                    let is_whole = kind.without_expiry() == EntryKind::Inline;
+                    let leads = is_whole || lone_files.have(entry);
+                    known.entry = Some(Indexed { seq, kind, table: number, leads });
                 }
             });
             self.keys = keys;
@@ -323,9 +316,7 @@ impl Salvage {
                     if let Some(offset) = rubbish.take() {
                         damage.note(no_record, offset);
                     }
-                    let counts = header.kind.is_operation()
-                        || matches!(header.kind, RecordKind::Tag | RecordKind::BlobEnd);
-                    if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
+                    if !header.kind.is_of_key() || sealed.is_some_and(|sealed| offset >= sealed) {
                         return ControlFlow::Continue(());
                     }
                     let encoded_key = EncodedKey::new(header.keyspace, key);

@@ -181,9 +181,10 @@ impl Cursor {
         let expiry = *expiry;
         if let EntryValue::Pointer(pointer) | EntryValue::Place(pointer, _) = value {
             self.moment.engine.gate.check_held()?;
-            let found = self.moment.state.segments.blob(*pointer, encoded_key, *seq);
-            if let Some(blob) = found.map_err(|e| self.moment.engine.explained(e))? {
-                return Ok(Some(ValueReader::new(FoundValue::Blob(blob), expiry)));
+            let segments = &self.moment.state.segments;
+            let found = FoundValue::lone(segments, *pointer, encoded_key, *seq);
+            if let Some(found) = found.map_err(|e| self.moment.engine.explained(e))? {
+                return Ok(Some(ValueReader::new(found, expiry)));
             }
         }
         let value = self.value()?;

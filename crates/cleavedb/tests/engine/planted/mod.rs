@@ -705,8 +705,8 @@ caught! {
     a_dictionary_that_outlives_its_keyspace: DictionaryKeptByDrop by compressed_keyspaces;
     a_blob_that_no_edit_names: BlobNotNamed by model_with_blobs;
     a_blob_taken_for_a_value_of_the_log: BlobTakenForValue by model_with_blobs;
-    a_blob_that_is_dropped_before_its_flush: BlobDroppedEarly by model_with_blobs;
-    a_blob_without_a_group_tombstone: BlobWithoutTombstone by model_with_blobs;
+    a_blob_that_is_dropped_before_its_flush: BlobReleasedEarly by model_with_blobs;
+    a_blob_without_a_group_tombstone: LoneWithoutTombstone by model_with_blobs;
     a_dictionary_that_changes_lack: ToldDictionaryDropped by changes_of_dropped_keyspaces;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;

@@ -14,7 +14,7 @@ use super::super::kept_versions::{FlushPass, KeptVersions};
 use super::super::run_writer::RunWriter;
 use super::super::separate::{ApartEntry, Destination, SeparatedValues};
 use crate::engine::Engine;
-use crate::engine::stale_blobs::BlobKeys;
+use crate::engine::blobs::LoneByKey;
 use crate::store::state::MemSlot;
 
 /// Live bytes that the run of a flush adds to value files.
@@ -24,8 +24,8 @@ pub(super) struct LiveAdded {
     pub(super) bytes: BTreeMap<FileNumber, u64>,
     /// Estimate of the records in older tables that newer ones replace.
     pub(super) overwritten: Overwritten,
-    /// Blobs of older tables that it hides.
-    pub(super) hidden_blobs: Vec<FileNumber>,
+    /// Lone files of older tables that it hides.
+    pub(super) hidden: Vec<FileNumber>,
 }
 
 /// Writes the run of `slot`: the versions that it keeps, with their values where `separated` says.
@@ -42,7 +42,7 @@ pub(super) fn write<'e>(
         writer.may_be_covered();
     }
     let mut pass = RunPass {
-        blobs: BlobKeys::of(&engine.manifest.lock().live().value_files),
+        lone: LoneByKey::of(&engine.manifest.lock().live().value_files),
         owns,
         version,
         interval: unexposed::sampling_interval(slot.table.capacity()),
@@ -64,7 +64,7 @@ struct RunPass<'a, 'e> {
     /// Entries of keys apart that are not in the run yet.
     apart: Peekable<slice::Iter<'a, ApartEntry>>,
     writer: &'a mut RunWriter<&'e Engine>,
-    blobs: BlobKeys,
+    lone: LoneByKey,
     version: Arc<Version>,
     /// Whether the tables own records. If not, this flush can make none of them dead.
     owns: bool,
@@ -83,12 +83,12 @@ impl<'e> FlushPass<'e> for RunPass<'_, '_> {
     fn begin_key(&mut self, youngest: &Entry<'e>) {
         self.keys += 1;
         self.is_newest = true;
-        self.added.hidden_blobs.extend(self.blobs.hidden_by_entry(youngest));
+        self.added.hidden.extend(self.lone.hidden_by_entry(youngest));
     }
 
     #[inline]
     fn keep(&mut self, entry: Entry<'e>) -> Result<()> {
-        let destination = self.separated.destination(self.kept, &entry);
+        let destination = self.separated.destination(self.kept);
         self.kept += 1;
         if std::mem::take(&mut self.is_newest) && self.owns && self.is_sampled() {
             self.sample(&entry, destination)?;
@@ -102,11 +102,11 @@ impl<'e> FlushPass<'e> for RunPass<'_, '_> {
                 let (kind, len) = place.encode_moved(entry.kind, entry.value, &mut room)?;
                 return self.writer.add(Entry { kind, value: &room[..len], ..entry });
             }
-            Destination::Index | Destination::Blob if entry.kind.is_pointer() => {
+            Destination::Index if entry.kind.is_pointer() => {
                 let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
                 *self.added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
             }
-            Destination::Index | Destination::Blob => {}
+            Destination::Index => {}
         }
         self.writer.add(entry)
     }
@@ -125,7 +125,7 @@ impl RunPass<'_, '_> {
         let replaces = entry.kind.hides_older() && destination != Destination::Apart;
         let may_contain = || self.version.may_contain(entry.key, hash64(entry.key, 0));
         if replaces && may_contain().unwrap_or(false) {
-            self.added.overwritten.add(value_len(entry, destination)?, self.interval);
+            self.added.overwritten.add(value_len(entry)?, self.interval);
         }
         Ok(())
     }
@@ -150,9 +150,9 @@ impl RunPass<'_, '_> {
     }
 }
 
-/// The bytes of a value that lies neither in the index nor in a blob; a delete has no value.
-fn value_len(entry: &Entry<'_>, destination: Destination) -> Result<Option<u64>> {
-    if destination == Destination::Blob || !entry.kind.is_pointer() {
+/// The bytes of a value that does not lie in the index; a delete has no value.
+fn value_len(entry: &Entry<'_>) -> Result<Option<u64>> {
+    if !entry.kind.is_pointer() {
         return Ok((entry.kind != EntryKind::Delete).then_some(0));
     }
     let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;

@@ -39,7 +39,7 @@ use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 use self::copy::FlushShard;
 use self::hot::{HotFlush, HotFlushed};
 use self::pending::{PendingRecord, ValueSource, prefetch_records};
-use self::plan::{Blobs, FlushPlan, Newest};
+use self::plan::{FlushPlan, Newest};
 use super::held_keys::{HeldKeys, no_group};
 use super::kept_versions::{FlushPass, KeptVersions};
 use super::new_files::NewFiles;
@@ -47,6 +47,7 @@ use crate::control::flush_parts::PARTS;
 use crate::control::pace::Pace;
 use crate::engine::Engine;
 use crate::settings::options::Background;
+use crate::store::blobs::UnflushedLone;
 use crate::store::state::{MemSlot, ReadState};
 
 pub(crate) use self::hot::{ApartEntry, ApartInstall, unclean};
@@ -72,7 +73,6 @@ pub(crate) struct SeparatedValues {
     /// Entries for the run of keys that are apart, in its order. They may be old versions that
     /// range tombstones cover: the next compaction drops these.
     pub(crate) entries: Vec<ApartEntry>,
-    blobs: Blobs,
     /// Of each version that the flush keeps, in their order; none if there are no groups.
     destinations: Vec<Destination>,
     places: Places,
@@ -82,14 +82,13 @@ pub(crate) struct SeparatedValues {
 type Places = Vec<Option<ValuePointer>>;
 
 impl SeparatedValues {
-    /// Of a flush of `slot` that has written nothing yet.
-    fn before(slot: &MemSlot) -> Self {
+    /// Of a flush that has written nothing yet.
+    fn none() -> Self {
         Self {
             written: Written::default(),
             begins: Vec::new(),
             apart: None,
             entries: Vec::new(),
-            blobs: Blobs::of(slot),
             destinations: Vec::new(),
             places: Vec::new(),
         }
@@ -110,11 +109,10 @@ impl SeparatedValues {
         self.apart.as_ref().map_or(0, |apart| apart.promoted)
     }
 
-    /// Where `entry` goes, the version at this position among those that the flush keeps.
+    /// Where the version at this position goes, among those that the flush keeps.
     #[inline]
-    pub(crate) fn destination(&self, position: usize, entry: &Entry<'_>) -> Destination {
-        let planned = self.destinations.get(position).copied();
-        planned.unwrap_or_else(|| self.blobs.destination(entry))
+    pub(crate) fn destination(&self, position: usize) -> Destination {
+        self.destinations.get(position).copied().unwrap_or(Destination::Index)
     }
 
     /// The place of the record of this number.
@@ -141,17 +139,18 @@ struct Separator<'a, 'e> {
     /// Whether a version of the current key goes to a group.
     separated: bool,
     hot: Option<HotFlush<'a, 'e>>,
-    blobs: &'a Blobs,
+    /// The lone files of the MemTable, which stay as they are.
+    lone: UnflushedLone,
 }
 
 impl<'e> FlushPass<'e> for Separator<'_, 'e> {
     #[inline]
     fn keep(&mut self, entry: Entry<'e>) -> Result<()> {
-        let mut destination = self.blobs.destination(&entry);
+        let mut destination = Destination::Index;
         let position = self.plan.destinations.len();
         let newest = Newest { entry, position, item: None };
         let newest = self.newest.get_or_insert(newest);
-        if destination == Destination::Index && entry.kind.is_pointer() {
+        if entry.kind.is_pointer() && !self.lone.have(&entry) {
             // A value that expires does not become hot.
             if newest.position == position && entry.kind == EntryKind::Pointer {
                 newest.item = Some(self.plan.items.len());
@@ -163,7 +162,7 @@ impl<'e> FlushPass<'e> for Separator<'_, 'e> {
             self.separated = true;
         } else if self.needs_tombstones
             && (entry.kind.hides_older() || !planted(Bug::OperandStubForgotten))
-            && !(entry.kind.is_pointer() && planted(Bug::BlobWithoutTombstone))
+            && !(entry.kind.is_pointer() && planted(Bug::LoneWithoutTombstone))
         {
             self.unseparated.push(entry);
         }
@@ -290,7 +289,7 @@ pub(super) fn write_groups(
     files: &dyn SegmentFactory,
     apart_files: &dyn SegmentFactory,
 ) -> Result<SeparatedValues> {
-    let mut separated = SeparatedValues::before(slot);
+    let mut separated = SeparatedValues::none();
     if engine.options.layout().groups.is_none() || planted(Bug::PointsIntoTheLog) {
         return Ok(separated);
     }
@@ -305,7 +304,7 @@ pub(super) fn write_groups(
         unseparated: Vec::new(),
         separated: false,
         hot: hot.map(|store| HotFlush::new(engine, store, &state, &table, tombstones)),
-        blobs: &separated.blobs,
+        lone: slot.lone.files(),
     };
     kept.visit(&mut separator)?;
     let arena = Arena::new();

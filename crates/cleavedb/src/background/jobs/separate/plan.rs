@@ -1,51 +1,20 @@
 //! Where a flush sends each version that it keeps.
 
-use std::collections::BTreeMap;
-
-use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, SeqNo, ValuePointer};
+use cleavedb_base::SeqNo;
 use cleavedb_index::Entry;
 
 use super::pending::{PendingRecord, ValueSource};
-use crate::store::state::MemSlot;
 
 /// Where a version goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// To the run, as it is: a delete, an operand, a value, or a pointer into a log that stays.
+    /// To the run, as it is: a delete, an operand, a value, or a pointer into a log that stays or
+    /// to a lone file.
     Index,
-    /// To the run, as it is: a pointer to a blob, which stays where it is.
-    Blob,
     /// To a group: the number of its record. The run points there.
     Group(u32),
     /// To a store with an index of its own. The run has at most a marker.
     Apart,
-}
-
-/// The files of the blobs of a MemTable.
-pub(super) struct Blobs(BTreeMap<FileNumber, u64>);
-
-impl Blobs {
-    pub(super) fn of(slot: &MemSlot) -> Self {
-        Self(slot.blobs())
-    }
-
-    /// Where an entry goes if nothing moves its value.
-    #[inline]
-    pub(super) fn destination(&self, entry: &Entry<'_>) -> Destination {
-        let any_blob = !self.0.is_empty() && !planted(Bug::BlobTakenForValue);
-        if any_blob && entry.kind.is_pointer() && self.has(entry) {
-            Destination::Blob
-        } else {
-            Destination::Index
-        }
-    }
-
-    #[cold]
-    fn has(&self, entry: &Entry<'_>) -> bool {
-        let found = ValuePointer::of_entry(entry.kind, entry.value);
-        found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
-    }
 }
 
 /// What a flush with groups has decided so far.

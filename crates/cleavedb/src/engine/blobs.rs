@@ -1,4 +1,5 @@
-//! Blobs that a newer version of their key hides, and the compactions that let them go.
+//! Blobs: which of them are held, and the compactions that let those go that a newer version of
+//! their key hides. To its callers each has a *lone* file, which nothing moves.
 //!
 //! A blob goes when a compaction drops its entry, and few other writes may lead to none there for
 //! long. So a commit counts what it hides of blobs, which makes the flush of its MemTable due
@@ -10,26 +11,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::record::RecordKind;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{FileNumber, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, FileNumber, SeqNo, ValuePointer};
 use cleavedb_index::compaction::range::{RangeGoal, RangeStep, pick_range};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
+use cleavedb_storage::FileKind;
 use cleavedb_values::victim::SpaceGoal;
-use cleavedb_values::{SegmentSet, ValueFiles};
+use cleavedb_values::{SegmentSet, ValueFileMeta, ValueFiles};
 
+use super::Engine;
+use crate::control::metrics::Metrics;
 use crate::operations::ops::Ops;
 use crate::settings::options::Options;
 use crate::store::manifest::LiveFiles;
+use crate::store::state::MemSlot;
 
-/// The blobs that entries in tables own and that nothing hides yet, by the hashes of their tree
-/// keys: their files and lengths.
+/// The lone files that entries in tables own and that nothing hides yet, by the hashes of their
+/// tree keys, with their lengths.
 #[derive(Default)]
-pub(crate) struct BlobKeys(HashMap<u64, Vec<(FileNumber, u64)>>);
+pub(crate) struct LoneByKey(HashMap<u64, Vec<(FileNumber, u64)>>);
 
-impl BlobKeys {
+impl LoneByKey {
     pub(crate) fn of(files: &ValueFiles) -> Self {
         let mut keys: HashMap<_, Vec<_>> = HashMap::new();
         for (number, facts) in files.blobs().filter(|(_, it)| it.live > 0 && !it.is_hidden()) {
@@ -38,8 +43,8 @@ impl BlobKeys {
         Self(keys)
     }
 
-    /// The blobs that a newer version of the key of this hash hides, but the one in the file `own`,
-    /// which it names itself.
+    /// Files that a newer version of the key of this hash hides, but for the file `own`, which it
+    /// names itself.
     #[inline]
     fn hidden_by(
         &self,
@@ -50,15 +55,13 @@ impl BlobKeys {
         found.filter(move |(number, _)| own != Some(*number))
     }
 
-    /// The files of those that a flush of `entry` hides. An operand hides none.
+    /// Files that a flush of `entry` hides. An operand hides none.
     #[inline]
     pub(crate) fn hidden_by_entry(&self, entry: &Entry<'_>) -> Vec<FileNumber> {
         if self.0.is_empty() || !entry.kind.hides_older() {
             return Vec::new();
         }
-        let is_pointer = entry.kind.is_pointer();
-        let own = is_pointer.then(|| ValuePointer::of_entry(entry.kind, entry.value).ok());
-        let own = own.flatten().map(|(pointer, _)| pointer.file);
+        let own = file_of(entry.kind, entry.value);
         self.hidden_by(hash64(entry.key, 0), own).map(|(number, _)| number).collect()
     }
 }
@@ -71,11 +74,13 @@ struct Stale {
     upto: SeqNo,
 }
 
-/// The blobs of an open database, as far as their entries are in tables.
+/// The lone files of an open database, as far as their entries are in tables, or nowhere yet.
 #[derive(Default)]
-pub(crate) struct StaleBlobs {
+pub(crate) struct LoneFiles {
+    /// Files that are being committed: no entry names them yet. A leaf lock.
+    pub(crate) new: Mutex<BTreeSet<FileNumber>>,
     any: AtomicBool,
-    keys: Mutex<Arc<BlobKeys>>,
+    keys: Mutex<Arc<LoneByKey>>,
     state: Mutex<Cleaning>,
 }
 
@@ -91,36 +96,38 @@ struct Cleaning {
     done: BTreeSet<FileNumber>,
 }
 
-impl StaleBlobs {
-    /// Notes which blobs tables own now. A flush up to `seq` has hidden some of them.
+impl LoneFiles {
+    /// Notes which of them tables own now. A flush up to `seq` has hidden some of them.
     pub(crate) fn flushed(&self, files: &ValueFiles, hidden: &[FileNumber], seq: SeqNo) {
-        let keys = BlobKeys::of(files);
+        let keys = LoneByKey::of(files);
         self.any.store(!keys.0.is_empty(), Ordering::Relaxed);
         *self.keys.lock() = Arc::new(keys);
         self.state.lock().since.extend(hidden.iter().map(|number| (*number, seq)));
     }
 
-    /// Whether tables own blobs that nothing hides.
+    /// Whether tables own some that nothing hides.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Bytes of blobs in tables that the commit of `ops` hides.
+    /// Bytes of those in tables that the commit of `ops` hides.
     #[cold]
     pub(crate) fn hidden_bytes(&self, ops: Ops<'_>) -> u64 {
         let (keys, mut hidden) = (self.keys.lock().clone(), 0);
         // The closure has no failure to hand on.
         let _ = ops.each(|op| {
-            if op.header.kind != RecordKind::Operand {
-                hidden += keys.hidden_by(op.hash, op.blob()).map(|(_, bytes)| bytes).sum::<u64>();
+            let kind = op.header.kind.as_entry();
+            if kind.hides_older() {
+                let own = op.header.kind.is_blob().then(|| file_of(kind, &op.value)).flatten();
+                hidden += keys.hidden_by(op.hash, own).map(|(_, bytes)| bytes).sum::<u64>();
             }
             Ok(())
         });
         hidden
     }
 
-    /// Whether hidden blobs take more than is tolerated among `live` files.
+    /// Whether hidden ones take more than is tolerated among `live` files.
     pub(crate) fn are_due(&self, live: &LiveFiles, options: &Options) -> bool {
         let state = self.state.lock();
         let hidden = live.value_files.hidden_blobs().filter(|(it, _)| !state.done.contains(it));
@@ -191,5 +198,39 @@ impl StaleBlobs {
     /// Called with the tables that such a compaction has written.
     pub(crate) fn written(&self, tables: &[FileNumber]) {
         self.state.lock().clean.extend(tables);
+    }
+}
+
+/// The file that an entry of this kind points to, if it does.
+#[inline]
+fn file_of(kind: EntryKind, value: &[u8]) -> Option<FileNumber> {
+    let found = kind.is_pointer().then(|| ValuePointer::of_entry(kind, value).ok());
+    found.flatten().map(|(pointer, _)| pointer.file)
+}
+
+impl Engine {
+    /// Whether a commit under way or a MemTable needs this file, a lone one of which no table
+    /// knows.
+    pub(crate) fn is_held(&self, file: FileNumber) -> bool {
+        let is_in = |slot: &Arc<MemSlot>| slot.lone.has(file);
+        (self.jobs.lone_files.new.lock().contains(&file)
+            || self.state.load().memtables.iter().any(is_in))
+            && !planted(Bug::BlobReleasedEarly)
+    }
+
+    /// Length of a lone file whose value is that of its key, as far as tables or, until its flush,
+    /// MemTables know. What entries own of it is its end; without that it is not read.
+    pub(crate) fn lone_len(&self, file: FileNumber, facts: &ValueFileMeta) -> Option<u64> {
+        let is_alive = || facts.live > 0 && !facts.is_hidden() || self.is_held(file);
+        (facts.kind == FileKind::Blob && is_alive()).then_some(facts.len.unwrap_or_default())
+    }
+
+    /// What metrics tell of lone files.
+    pub(crate) fn lone_metrics(&self, live: &LiveFiles) -> Metrics {
+        Metrics {
+            blob_written: self.counters.blob_written.get(),
+            blob_file_bytes: live.value_files.blob_bytes(),
+            ..Metrics::default()
+        }
     }
 }

@@ -6,6 +6,8 @@
 
 use smallvec::SmallVec;
 
+use crate::error::Result;
+use crate::expiry::{Expiry, Lasting};
 use crate::limits::KEYSPACE_PREFIX_LEN;
 
 /// Number of one operation in commit order; 56 bits, never reused (invariant 5).
@@ -65,6 +67,12 @@ impl EntryKind {
         matches!(self, Self::Pointer | Self::ExpiringPointer)
     }
 
+    /// Whether the entry has the value itself.
+    #[inline]
+    pub fn is_inline(self) -> bool {
+        matches!(self, Self::Inline | Self::ExpiringInline)
+    }
+
     /// Whether an [`crate::Expiry`] stands in front of the value or the pointer.
     #[inline]
     pub fn expires(self) -> bool {
@@ -89,6 +97,18 @@ impl EntryKind {
             Self::Pointer if expires => Self::ExpiringPointer,
             kind => kind,
         }
+    }
+
+    /// The kind of the same entry of a value that is there until then.
+    #[inline]
+    pub fn until(self, until: Expiry) -> Self {
+        self.expiring(!until.is_never())
+    }
+
+    /// The value or the pointer of an entry of this kind, with its end, which `stored` has.
+    #[inline]
+    pub fn split(self, stored: &[u8]) -> Result<Lasting<&[u8]>> {
+        Lasting::split(self.expires(), stored)
     }
 
     /// Whether no reader of the entry needs older versions of its key.

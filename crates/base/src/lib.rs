@@ -22,7 +22,7 @@ pub mod pointer;
 pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
-pub use expiry::Expiry;
+pub use expiry::{Expiry, Lasting};
 pub use key::{EncodedKey, EntryKind, KeyspaceId, SeqNo};
 pub use operand::StoredOperand;
 pub use pointer::{EntryRoom, FileNumber, Location, ValuePointer};

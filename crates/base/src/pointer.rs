@@ -5,7 +5,7 @@
 
 use crate::codec::{Cursor, put_varint, write_varint};
 use crate::error::Result;
-use crate::expiry::Expiry;
+use crate::expiry::{Expiry, Lasting};
 use crate::key::EntryKind;
 
 /// Number of a file; unique for the life of a database, shared by all kinds of files.
@@ -40,21 +40,20 @@ impl ValuePointer {
         self.encode_at(0, out)
     }
 
-    /// Kind and length of the index entry of a value with this expiry, which is written to the
-    /// front of `out`.
+    /// Kind and length of the index entry of a value, which is written to the front of `out`.
     #[inline]
-    pub fn encode_entry(&self, expiry: Expiry, out: &mut EntryRoom) -> (EntryKind, usize) {
-        if expiry.is_never() {
-            return (EntryKind::Pointer, self.encode(out));
+    pub fn encode_entry(pointer: Lasting<Self>, out: &mut EntryRoom) -> (EntryKind, usize) {
+        if pointer.until.is_never() {
+            return (EntryKind::Pointer, pointer.value.encode(out));
         }
-        self.encode_expiring(expiry, out)
+        Self::encode_expiring(pointer, out)
     }
 
     /// A function of its own, so that values without an expiry do not carry its code.
     #[inline(never)]
-    fn encode_expiring(&self, expiry: Expiry, out: &mut EntryRoom) -> (EntryKind, usize) {
-        out[..Expiry::LEN].copy_from_slice(&expiry.encode());
-        (EntryKind::Pointer.expiring(true), self.encode_at(Expiry::LEN, out))
+    fn encode_expiring(pointer: Lasting<Self>, out: &mut EntryRoom) -> (EntryKind, usize) {
+        out[..Expiry::LEN].copy_from_slice(&pointer.until.encode());
+        (EntryKind::Pointer.expiring(true), pointer.value.encode_at(Expiry::LEN, out))
     }
 
     #[inline]
@@ -72,16 +71,15 @@ impl ValuePointer {
         value: &[u8],
         out: &mut EntryRoom,
     ) -> Result<(EntryKind, usize)> {
-        let (expiry, _) = Expiry::split(kind.expires(), value)?;
-        Ok(self.encode_entry(expiry, out))
+        Ok(Self::encode_entry(kind.split(value)?.map(|_| *self), out))
     }
 
-    /// The pointer of an index entry of this kind, and the expiry of the value.
+    /// The pointer of an index entry of this kind.
     #[inline]
-    pub fn of_entry(kind: EntryKind, value: &[u8]) -> Result<(Self, Expiry)> {
+    pub fn of_entry(kind: EntryKind, value: &[u8]) -> Result<Lasting<Self>> {
         debug_assert!(kind.is_pointer(), "an entry of another kind has no pointer");
-        let (expiry, pointer) = Expiry::split(kind.expires(), value)?;
-        Ok((Self::decode(pointer)?, expiry))
+        let Lasting { value, until } = kind.split(value)?;
+        Ok(Lasting { value: Self::decode(value)?, until })
     }
 
     /// Reads a pointer that fills `bytes` exactly.
@@ -137,10 +135,11 @@ mod tests {
         let len = pointer.encode(&mut out);
         assert_eq!(ValuePointer::decode(&out[..len]).unwrap(), pointer);
         assert!(ValuePointer::decode(&out[..=len]).is_err());
-        for expiry in [Expiry::NEVER, Expiry::at(0), Expiry::at(1_800_000_000_000)] {
-            let (kind, len) = pointer.encode_entry(expiry, &mut out);
-            assert_eq!(kind.expires(), !expiry.is_never());
-            assert_eq!(ValuePointer::of_entry(kind, &out[..len]).unwrap(), (pointer, expiry));
+        for until in [Expiry::NEVER, Expiry::at(0), Expiry::at(1_800_000_000_000)] {
+            let value = Lasting { value: pointer, until };
+            let (kind, len) = ValuePointer::encode_entry(value, &mut out);
+            assert_eq!(kind.expires(), !until.is_never());
+            assert_eq!(ValuePointer::of_entry(kind, &out[..len]).unwrap(), value);
             assert!(ValuePointer::of_entry(kind, &out[..len - 1]).is_err());
         }
     }

@@ -12,7 +12,7 @@
 
 use crate::checksum::{Hash64, check32, fold, hash64};
 use crate::error::{Error, Result};
-use crate::expiry::Expiry;
+use crate::expiry::{Expiry, Lasting};
 use crate::key::{EntryKind, KeyspaceId, SeqNo};
 use crate::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use crate::planted::{Bug, planted};
@@ -82,6 +82,28 @@ impl RecordKind {
         })
     }
 
+    /// What dumps call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Inline => "put",
+            Self::Separated => "put separated",
+            Self::Tag => "tag",
+            Self::ExpiringInline => "put expiring",
+            Self::ExpiringSeparated => "put separated expiring",
+            Self::Operand => "merge",
+            Self::Blob => "put blob",
+            Self::ExpiringBlob => "put blob expiring",
+            Self::SyncMarker => "mark",
+            Self::FileHeader => "file header",
+            Self::Edit => "edit",
+            Self::Filter => "filter",
+            Self::KeyBlock => "key block",
+            Self::BlobPiece => "piece",
+            Self::BlobEnd => "end of blob",
+        }
+    }
+
     /// Whether a user's operation made this record; the store itself makes the others.
     pub fn is_operation(self) -> bool {
         matches!(self, Self::Delete | Self::Operand) || self.is_inline() || self.is_separated()
@@ -127,6 +149,12 @@ impl RecordKind {
         }
     }
 
+    /// The kind of the same record of a value that is there until then.
+    #[inline]
+    pub fn until(self, until: Expiry) -> Self {
+        self.expiring(!until.is_never())
+    }
+
     /// The kind of a record that has the value of an entry of this kind for its own; `None` for
     /// the marker of a hot key.
     pub fn of_entry(kind: EntryKind) -> Option<Self> {
@@ -150,6 +178,18 @@ impl RecordKind {
             kind if kind.is_inline() => EntryKind::Inline.expiring(kind.expires()),
             _ => EntryKind::Delete,
         }
+    }
+
+    /// The kind of a record with the same value, which the index holds itself.
+    #[inline]
+    pub fn as_inline(self) -> Self {
+        if self.is_separated() { Self::Inline.expiring(self.expires()) } else { self }
+    }
+
+    /// The value of a record of this kind, with its end, which `stored` has.
+    #[inline]
+    pub fn split(self, stored: &[u8]) -> Result<Lasting<&[u8]>> {
+        Lasting::split(self.expires(), stored)
     }
 
     /// Bytes at the front of the value that stay with the key where a separated value is left out:

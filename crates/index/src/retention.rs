@@ -8,7 +8,7 @@
 //! and collections apply this one rule.
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EntryKind, Expiry, SeqNo};
+use cleavedb_base::{EntryKind, SeqNo};
 
 use crate::entry::Entry;
 use crate::range_tombstones::Fragments;
@@ -19,7 +19,7 @@ pub struct Retention<'a> {
     snapshots: &'a [SeqNo],
     tombstones: &'a Fragments,
     /// Values that expired up to here, in milliseconds since 1970, are not there for any reader.
-    expired_before: u64,
+    earliest_time: u64,
     /// Sequence numbers of the range tombstones that cover the current key, ascending.
     covering: Vec<SeqNo>,
     /// Stripe of the last version of the current key that was kept.
@@ -28,10 +28,10 @@ pub struct Retention<'a> {
 
 impl<'a> Retention<'a> {
     /// A rule for these live snapshots, in ascending order, these range tombstones, and readers to
-    /// which values that expired up to `expired_before`, in milliseconds since 1970, are not there.
-    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments, expired_before: u64) -> Self {
+    /// which values that expired up to `earliest_time`, in milliseconds since 1970, are not there.
+    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments, earliest_time: u64) -> Self {
         debug_assert!(snapshots.is_sorted());
-        Self { snapshots, tombstones, expired_before, covering: Vec::new(), kept: None }
+        Self { snapshots, tombstones, earliest_time, covering: Vec::new(), kept: None }
     }
 
     /// Whether there is a snapshot.
@@ -42,9 +42,8 @@ impl<'a> Retention<'a> {
     /// Whether the value of `entry` has expired for every reader.
     #[inline]
     pub fn is_expired(&self, entry: &Entry<'_>) -> bool {
-        entry.kind.expires()
-            && Expiry::split(true, entry.value)
-                .is_ok_and(|(expiry, _)| expiry.is_over(self.expired_before))
+        let value = entry.kind.split(entry.value);
+        value.is_ok_and(|value| !value.is_there(|| self.earliest_time))
     }
 
     /// The entry as it counts from now on: a tombstone, if its value has expired.

@@ -367,15 +367,13 @@ impl TableMeta {
         match entry.kind {
             EntryKind::Delete => self.tombstones += 1,
             kind if kind.is_pointer() && !entry.repeat => {
-                let (pointer, expiry) = ValuePointer::of_entry(kind, entry.value)?;
-                self.pointer_bytes += u64::from(pointer.len);
+                let pointer = ValuePointer::of_entry(kind, entry.value)?;
+                self.pointer_bytes += u64::from(pointer.value.len);
                 if kind.expires() {
-                    expiries.add(expiry);
+                    expiries.add(pointer.until);
                 }
             }
-            kind if kind.expires() && !entry.repeat => {
-                expiries.add(Expiry::split(true, entry.value)?.0);
-            }
+            kind if kind.expires() && !entry.repeat => expiries.add(kind.split(entry.value)?.until),
             _ => {}
         }
         Ok(())

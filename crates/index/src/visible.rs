@@ -8,7 +8,6 @@
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 
 use crate::entry::{Entry, EntryIter};
@@ -91,8 +90,8 @@ impl VisibleIter {
     #[inline]
     fn is_deleted(tombstones: &Fragments, time: u64, entry: &Entry<'_>) -> bool {
         let is_over = || {
-            let expiry = Expiry::split(true, entry.value);
-            expiry.is_ok_and(|(it, _)| it.is_over(time)) && !planted(Bug::ExpiredIsRead)
+            let value = entry.kind.split(entry.value);
+            value.is_ok_and(|value| !value.is_seen(|| time))
         };
         entry.kind == EntryKind::Delete
             || !tombstones.is_empty() && tombstones.covers(entry.key, entry.seq)
@@ -114,7 +113,7 @@ impl VisibleIter {
 
     /// Whether it has skipped a value forwards that has an expiry: at another time it may be there.
     #[inline]
-    pub fn has_met_expired(&self) -> bool {
+    pub fn depends_on_time(&self) -> bool {
         self.met_expired
     }
 
@@ -137,19 +136,16 @@ impl VisibleIter {
         self.seq
     }
 
-    /// Inline, Pointer or Hot: [`VisibleIter::expiry`] tells whether the value expires.
+    /// Inline, Pointer or Hot: [`VisibleIter::until`] tells whether the value expires.
     #[inline]
     pub fn kind(&self) -> EntryKind {
         self.kind.without_expiry()
     }
 
-    /// When the value expires. That of a hot key is with its record.
+    /// Until when the value is there; one in the hot store stays.
     #[inline]
-    pub fn expiry(&self) -> Expiry {
-        if !self.kind.expires() {
-            return Expiry::NEVER;
-        }
-        Expiry::split(true, self.stored()).map_or(Expiry::NEVER, |(it, _)| it)
+    pub fn until(&self) -> Expiry {
+        self.kind.split(self.stored()).map_or(Expiry::NEVER, |value| value.until)
     }
 
     /// The inline value or the encoded pointer.

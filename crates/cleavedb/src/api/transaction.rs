@@ -32,7 +32,7 @@ use crate::reads::range::Range;
 use crate::reads::view::Snapshot;
 use crate::settings::merge::Operand;
 use crate::settings::options::Durability;
-use crate::settings::time;
+use crate::settings::time::Lifetime;
 use crate::writes::dictionaries;
 use crate::writes::write::{self, Terms};
 
@@ -231,7 +231,7 @@ impl Transaction {
         key: &[u8],
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
         match self.own(snapshot, key)? {
-            Some(own) => Ok(own.map(|put| (put.value(), time::expires_at(put.expiry)))),
+            Some(own) => Ok(own.map(|put| (put.value(), put.until.time()))),
             None => snapshot.get_with_expiry(key),
         }
     }
@@ -254,7 +254,7 @@ impl Transaction {
         let key = encoded_key.as_bytes();
         if let Some(own) = self.writes.get(key) {
             let now = snapshot.at()?.time;
-            return Ok(Some(own.clone().filter(|put| !put.expiry.is_over(now))));
+            return Ok(Some(own.clone().filter(|put| !put.until.is_over(now))));
         }
         if self.ranges.iter().any(|(begin, end)| &begin[..] <= key && key < &end[..]) {
             return Ok(Some(None));
@@ -295,7 +295,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
+        let op = Op::put_living(key.as_ref(), value.as_ref(), Lifetime::For(ttl));
         self.change(self.snapshot.target(), op)
     }
 
@@ -307,7 +307,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
+        let op = Op::put_living(key.as_ref(), value.as_ref(), Lifetime::until(time));
         self.change(self.snapshot.target(), op)
     }
 

@@ -36,10 +36,10 @@ pub(crate) fn rotate_for_promotions(engine: &Engine) {
     rotate_if(engine, |_| engine.promotions_want_flush());
 }
 
-/// Seals the MemTable for a flush if it has at least `least` deletes and values that have expired,
+/// Seals the MemTable for a flush if it has at least `least` deletes and values that are over,
 /// since what they hide takes space until then. Returns whether it did.
 pub(crate) fn rotate_dead(engine: &Engine, least: u64) -> bool {
-    let now = engine.snapshots.expired_before(&engine.time);
+    let now = engine.earliest_time();
     rotate_if(engine, |slot| slot.dead(now) >= least)
 }
 
@@ -58,12 +58,12 @@ pub(crate) fn hide_lone(engine: &Engine, ops: Ops<'_>) {
     }
 }
 
-/// Seals the MemTable for a flush if its values that expire have expired, since they take space in
-/// the log until then.
-pub(crate) fn rotate_expired(engine: &Engine) -> bool {
-    let now = engine.snapshots.expired_before(&engine.time);
+/// Seals the MemTable for a flush if all of its values that do not stay are over, or one has been
+/// so for long, since they take space in the log until then.
+pub(crate) fn rotate_over(engine: &Engine) -> bool {
+    let now = engine.earliest_time();
     let long_ago = engine.long_before(now);
-    rotate_if(engine, |slot| slot.has_expired(now, long_ago))
+    rotate_if(engine, |slot| slot.lifetimes.are_over(now, long_ago))
 }
 
 /// Seals the MemTable for a flush if no other one waits, and it `is_due`. Returns whether it did.

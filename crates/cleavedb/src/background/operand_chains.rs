@@ -1,20 +1,9 @@
-//! Writes of operands ask whether values expire where they go, count those that their keys have,
-//! and note long chains.
+//! Writes of operands count those that their keys have, and note long chains.
 
-use cleavedb_base::{EncodedKey, EntryKind};
+use cleavedb_base::EntryKind;
 
 use crate::engine::Engine;
-use crate::operations::catalog::CatalogEntry;
 use crate::settings::merge::ChainLength;
-use crate::store::state::ReadStates;
-
-/// Whether a merge of `key` may meet a value that expires, or begin one: then it has to read, since
-/// an operand does not know when it was written, nor when it goes.
-#[inline]
-pub(crate) fn may_expire(state: &ReadStates, keyspace: &CatalogEntry, key: &[u8]) -> bool {
-    let encoded_key = || EncodedKey::new(keyspace.id, key);
-    keyspace.ttl.is_some() || state.load().may_expire(encoded_key().as_bytes())
-}
 
 /// Notes a tree key into which a merge is about to be committed, if it has many operands already
 /// and this is one of the merges that count them.

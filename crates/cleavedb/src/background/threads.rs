@@ -171,7 +171,7 @@ fn rested(engine: &Engine, rest: Duration) {
     give_back_pages(engine);
     if rest >= DELETES_REST && !engine.space().is_disk_full() {
         memtables::rotate_dead(engine, MANY / 2);
-        memtables::rotate_expired(engine);
+        memtables::rotate_over(engine);
     }
 }
 

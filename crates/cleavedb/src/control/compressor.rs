@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cleavedb_base::Lasting;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_values::compression::DICTIONARY_FOR;
@@ -109,8 +110,10 @@ impl Compressor {
         self.look_at.store(2 * without.max(FIRST_LOOK), Ordering::Relaxed);
     }
 
-    /// `value` compressed, behind the bytes of `front`; `None` if it is stored as it is.
-    pub(crate) fn compress(&self, value: &[u8], front: &[u8]) -> Option<Vec<u8>> {
+    /// `value` compressed, behind what stands in front of it; `None` if it is stored as it is.
+    pub(crate) fn compress(&self, Lasting { value, until }: Lasting<&[u8]>) -> Option<Vec<u8>> {
+        let expiry = until.encode();
+        let front = &expiry[..until.front_len()];
         let dictionaries = self.dictionaries.load();
         let dictionary =
             dictionaries.last().filter(|_| self.wants_dictionary()).map(|last| &**last);

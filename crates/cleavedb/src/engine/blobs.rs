@@ -205,7 +205,7 @@ impl LoneFiles {
 #[inline]
 fn file_of(kind: EntryKind, value: &[u8]) -> Option<FileNumber> {
     let found = kind.is_pointer().then(|| ValuePointer::of_entry(kind, value).ok());
-    found.flatten().map(|(pointer, _)| pointer.file)
+    found.flatten().map(|pointer| pointer.value.file)
 }
 
 impl Engine {

@@ -35,9 +35,9 @@ pub(crate) fn encoded<'a, T>(
         return write(Ops::Few(&ops));
     }
     let (mut held, removals) = (Vec::new(), ranges.removals().collect::<Vec<_>>());
-    let (mut count, mut len, mut deletes, mut separated, mut expiring) = (0, 0, true, false, 0);
+    let (mut count, mut len, mut deletes, mut separated, mut announced) = (0, 0, true, false, 0);
     let mut add = |op: &EncodedOp<'_>| {
-        (count, len, expiring) = (count + 1, len + op.len(), expiring | op.expiring());
+        (count, len, announced) = (count + 1, len + op.len(), announced | op.announced());
         (deletes, separated) = (deletes && op.deletes, separated || op.is_separated());
     };
     for (at, (change, keyspace)) in changes.clone().enumerate() {
@@ -58,5 +58,5 @@ pub(crate) fn encoded<'a, T>(
         }
         removals.iter().try_for_each(visit)
     };
-    write(Ops::Many(&ManyOps { each: &each, count, len, deletes, separated, expiring }))
+    write(Ops::Many(&ManyOps { each: &each, count, len, deletes, separated, announced }))
 }

@@ -14,6 +14,7 @@ pub(crate) mod encoded_changes;
 pub(crate) mod value_files;
 pub(crate) mod space;
 pub(crate) mod panic_guard;
+pub(crate) mod expiry;
 pub(crate) mod hot;
 
 use std::sync::Arc;
@@ -205,13 +206,6 @@ impl Engine {
     /// What it did since it was created, for an edit of `manifest`.
     pub(crate) fn totals(&self, manifest: &Manifest) -> Totals {
         self.totals_before.then(self.since_open(manifest.written()))
-    }
-
-    /// Values that expired up to this time should have given their space back by `now`; both are in
-    /// milliseconds since 1970.
-    pub(crate) fn long_before(&self, now: u64) -> u64 {
-        let within = u64::try_from(self.options.expired_within.as_millis()).unwrap_or(u64::MAX);
-        now.saturating_sub(within)
     }
 
     /// Creates an empty file with an unused number. Its directory entry is not durable yet.

@@ -23,9 +23,8 @@ pub(crate) struct ReadPoints {
     /// What readers without a snapshot see, or as much of it as the job takes into account.
     pub(crate) read_point: SeqNo,
     pub(crate) tombstones: Fragments,
-    /// Values that expired up to this time, in milliseconds since 1970, are not there for any
-    /// reader.
-    pub(crate) expired_before: u64,
+    /// See [`Engine::earliest_time`].
+    pub(crate) earliest_time: u64,
 }
 
 impl ReadPoints {
@@ -55,16 +54,16 @@ impl ReadPoints {
 
     fn fix(engine: &Engine, read_point: impl Fn() -> SeqNo, tombstones_upto: SeqNo) -> Self {
         // Before the snapshots: one that ends in between kept its values only too long.
-        let expired_before = engine.snapshots.expired_before(&engine.time);
+        let earliest_time = engine.earliest_time();
         let (snapshots, read_point) = engine.snapshots.fix(read_point);
         let upto = read_point.min(tombstones_upto);
         let tombstones = engine.state.load().tombstones.fragments(upto);
-        Self { snapshots, read_point, tombstones, expired_before }
+        Self { snapshots, read_point, tombstones, earliest_time }
     }
 
     /// The rule that decides which versions stay.
     pub(crate) fn retention(&self) -> Retention<'_> {
-        Retention::new(&self.snapshots, &self.tombstones, self.expired_before)
+        Retention::new(&self.snapshots, &self.tombstones, self.earliest_time)
     }
 
     /// The greatest number that every reader sees.

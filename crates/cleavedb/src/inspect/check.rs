@@ -8,7 +8,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, ErrorKind, FileNumber, KeyspaceId, Result, ValuePointer,
+    EncodedKey, EntryKind, Error, ErrorKind, FileNumber, KeyspaceId, Lasting, Result, ValuePointer,
 };
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
@@ -277,7 +277,7 @@ impl Owned<'_> {
         while merged.valid() {
             let entry = merged.entry();
             if entry.kind.is_pointer() && !entry.repeat {
-                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+                let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
                 self.add(pointer);
             }
             merged.next()?;
@@ -314,7 +314,7 @@ fn check_pointers(
     let mut step = iter.seek_first();
     while step.is_ok() && iter.valid() {
         let counts = !iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes());
-        report.keys += u64::from(counts && !iter.expiry().is_over(at.time));
+        report.keys += u64::from(counts && !iter.until().is_over(at.time));
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.segments.check(pointer, iter.key(), iter.seq()));
@@ -343,7 +343,7 @@ fn check_pointers(
         }
         if iter.kind() == EntryKind::Marker {
             let found = read::get_encoded(engine, iter.key(), Some(at), ReadFor::Engine);
-            if let Ok(Some((value, _))) = &found {
+            if let Ok(Some(Lasting { value, .. })) = &found {
                 report.value_bytes += value.len() as u64;
                 progress.add(value.len() as u64)?;
             }
@@ -359,7 +359,7 @@ fn check_pointers(
 /// Whether an entry has expired and is a repeat, whose original a compaction may have dropped with
 /// the record.
 fn is_left_over(iter: &VisibleIter, state: &ReadState, at: ReadPoint) -> Result<bool> {
-    if !iter.expiry().is_over(at.time) || planted(Bug::LeftOverIsDamage) {
+    if !iter.until().is_over(at.time) || planted(Bug::LeftOverIsDamage) {
         return Ok(false);
     }
     let (key, seq) = (iter.key(), iter.seq());

@@ -2,9 +2,9 @@
 
 mod room;
 mod reading;
+mod expiring;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use cleavedb_base::limits::{KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
@@ -32,7 +32,6 @@ pub(crate) struct Op<'a> {
     pub(crate) key: &'a [u8],
     /// The value, or `None` for a delete.
     pub(crate) value: Option<&'a [u8]>,
-    /// When the value expires.
     pub(crate) lifetime: Lifetime,
 }
 
@@ -43,14 +42,9 @@ impl<'a> Op<'a> {
         Self { key, value: Some(value), lifetime: Lifetime::OfKeyspace }
     }
 
-    /// A put whose value lives for `ttl`.
-    pub(crate) fn put_with_ttl(key: &'a [u8], value: &'a [u8], ttl: Duration) -> Self {
-        Self { lifetime: Lifetime::For(ttl), ..Self::put(key, value) }
-    }
-
-    /// A put whose value lives until `time`, or for good.
-    pub(crate) fn put_until(key: &'a [u8], value: &'a [u8], time: Option<SystemTime>) -> Self {
-        Self { lifetime: Lifetime::until(time), ..Self::put(key, value) }
+    /// A put whose value has this lifetime.
+    pub(crate) fn put_living(key: &'a [u8], value: &'a [u8], lifetime: Lifetime) -> Self {
+        Self { lifetime, ..Self::put(key, value) }
     }
 
     /// A delete.
@@ -85,7 +79,9 @@ impl Change<'_> {
     pub(crate) fn is_encoded_alike(&self, keyspace: &CatalogEntry) -> bool {
         match self {
             Self::One(Op { value: None, .. }) | Self::Operand(..) => true,
-            Self::One(op) => op.lifetime.is_for_good(keyspace.ttl) && !keyspace.compressor.is_on(),
+            Self::One(op) => {
+                op.lifetime.is_for_good(keyspace.lifetime) && !keyspace.compressor.is_on()
+            }
             Self::Range(..) => false,
         }
     }
@@ -214,30 +210,6 @@ impl KeyspaceBatch<'_> {
         Ok(self)
     }
 
-    /// Adds a put of a value that expires; see [`WriteBatch::put_with_ttl`].
-    pub fn put_with_ttl(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<&mut Self> {
-        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
-        self.batch.push(op, self.keyspace)?;
-        Ok(self)
-    }
-
-    /// Adds a put of a value that expires at `time`; see [`WriteBatch::put_until`].
-    pub fn put_until(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        time: Option<SystemTime>,
-    ) -> Result<&mut Self> {
-        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
-        self.batch.push(op, self.keyspace)?;
-        Ok(self)
-    }
-
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.batch.push(Op::delete(key.as_ref()), self.keyspace)?;
@@ -275,31 +247,6 @@ impl WriteBatch {
     /// is then unchanged.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.push(Op::put(key.as_ref(), value.as_ref()), None)?;
-        Ok(self)
-    }
-
-    /// Adds a put of a value that is not there any more once `ttl` has passed since the write of
-    /// the batch. Fails as [`WriteBatch::put`] does.
-    pub fn put_with_ttl(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<&mut Self> {
-        self.push(Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl), None)?;
-        Ok(self)
-    }
-
-    /// Adds a put of a value that is not there any more from `time` on; without a time it stays,
-    /// whatever the keyspace says ([`crate::KeyspaceOptions::ttl`]). Fails as [`WriteBatch::put`]
-    /// does.
-    pub fn put_until(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        time: Option<SystemTime>,
-    ) -> Result<&mut Self> {
-        self.push(Op::put_until(key.as_ref(), value.as_ref(), time), None)?;
         Ok(self)
     }
 
@@ -451,7 +398,8 @@ impl WriteBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::catalog::{Catalog, KeyspaceOptions};
+    use crate::operations::catalog::Catalog;
+    use crate::settings::keyspace_options::KeyspaceOptions;
 
     #[test]
     fn operations_come_back_in_order() {

@@ -11,7 +11,6 @@ mod record;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::SEQ_MAX;
@@ -22,6 +21,8 @@ use cleavedb_values::{Dictionaries, ValueCompression};
 
 use crate::control::compressor::{Compressor, Compressors};
 use crate::control::events;
+use crate::settings::keyspace_options::KeyspaceOptions;
+use crate::settings::time::Lifetime;
 
 pub(crate) use self::record::{NAMES, decode, encode, name_key};
 
@@ -31,22 +32,6 @@ pub(crate) const DEFAULT_NAME: &str = "default";
 /// Longest name of a keyspace, in bytes.
 const NAME_LEN_MAX: usize = 255;
 
-/// Options of a keyspace, stored with it.
-///
-/// All keyspaces share the memory, the index and the files of their database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyspaceOptions {
-    /// Length from which on values leave the index, in bytes; 0 separates every value. Default:
-    /// that of the database ([`crate::Options::min_separated`]).
-    pub min_separated: Option<usize>,
-    /// How long values live that are put without a time to live of their own: after that they are
-    /// not there any more. Stored in milliseconds, rounded up. Default: for good.
-    pub ttl: Option<Duration>,
-    /// How values that leave the index are compressed. Default: as those of the database
-    /// ([`crate::Options::value_compression`]).
-    pub compression: Option<ValueCompression>,
-}
-
 /// A keyspace as the handles of an open database share it.
 #[derive(Debug)]
 pub(crate) struct CatalogEntry {
@@ -54,8 +39,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) name: String,
     /// Length from which on values leave the index, in bytes.
     pub(crate) separated_from: usize,
-    /// How long values live that have no time to live of their own.
-    pub(crate) ttl: Option<Duration>,
+    /// How long values live that have no lifetime of their own.
+    pub(crate) lifetime: Lifetime,
     pub(crate) compressor: Compressor,
     /// The keyspace is there, under this name, from this sequence number on at the latest.
     since: SeqNo,
@@ -173,7 +158,7 @@ impl Catalog {
             id: KeyspaceId::DEFAULT,
             name: DEFAULT_NAME.to_owned(),
             separated_from,
-            ttl: None,
+            lifetime: KeyspaceOptions::default().lifetime(),
             compressor: Compressor::new(compressed, &compression),
             since: 0,
             dropped: AtomicU64::new(SEQ_MAX),
@@ -318,7 +303,7 @@ impl Catalog {
             id,
             name: name.to_owned(),
             separated_from: options.min_separated.map_or(usual, |least| least.min(self.long_value)),
-            ttl: options.ttl,
+            lifetime: options.lifetime(),
             compressor: Compressor::new(compressed, &self.compression),
             since: SEQ_MAX,
             dropped: AtomicU64::new(SEQ_MAX),

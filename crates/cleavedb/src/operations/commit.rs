@@ -17,7 +17,7 @@ use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
-use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, FileNumber, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, ReservedSlot};
 use cleavedb_storage::{Storage, Watermark};
 
@@ -420,18 +420,16 @@ pub(crate) fn insert_record(
             let len = header.record_len() as u32;
             let pointer = ValuePointer { file: place.file, offset: place.offset, len };
             let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-            // A record that expires was checked to have its expiry.
-            let expiry = Expiry::split(kind.expires(), value);
-            let expiry = expiry.map_or(Expiry::NEVER, |(expiry, _)| expiry);
-            memtable.expires(encoded_key, expiry);
-            let (kind, encoded_len) = pointer.encode_entry(expiry, &mut encoded);
+            // A record was checked to have what stands in front of its value.
+            let pointer = kind.split(value).unwrap_or(Lasting::for_good(value)).map(|_| pointer);
+            memtable.lifetimes.add(encoded_key, pointer.until);
+            let (kind, encoded_len) = ValuePointer::encode_entry(pointer, &mut encoded);
             table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
         kind if kind.is_inline() => {
-            let expiry =
-                Expiry::split(kind.expires(), value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
-            memtable.expires(encoded_key, expiry);
+            let stored = kind.split(value).unwrap_or(Lasting::for_good(value));
+            memtable.lifetimes.add(encoded_key, stored.until);
             let kind = kind.as_entry();
             if kind.is_pointer() {
                 memtable.lone.add(kind, value);

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{EncodedKey, Expiry, KeyspaceId};
+use cleavedb_base::{EncodedKey, KeyspaceId, Lasting};
 
 use crate::operations::batch::Op;
 use crate::operations::catalog::CatalogEntry;
 use crate::settings::time::Time;
-use crate::store::state::keyspace_bit;
+use crate::store::expiry::Lifetimes;
 
 /// An operation prepared outside of the append lock.
 pub(crate) struct EncodedOp<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct EncodedOp<'a> {
     pub(crate) encoded_key: EncodedKey,
     pub(crate) hash: u64,
     pub(crate) key: &'a [u8],
-    /// The value as it is stored: behind its expiry, if it has one.
+    /// The value as it is stored.
     pub(crate) value: Cow<'a, [u8]>,
     /// Whether it makes other records dead, and adds next to nothing.
     pub(crate) deletes: bool,
@@ -26,51 +26,50 @@ pub(crate) struct EncodedOp<'a> {
 }
 
 impl<'a> EncodedOp<'a> {
-    /// Decides whether the value leaves the index, by its length, and when it expires, and computes
-    /// the checksum.
+    /// Decides whether the value leaves the index, by its length, and until when it is there, and
+    /// computes the checksum.
     #[inline]
     pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
-        let expiry = op.lifetime.expiry(keyspace.ttl, time);
+        let until = op.lifetime.end(keyspace.lifetime, time);
         // One branch, so that a plain put is built in its place.
-        if !expiry.is_never() || keyspace.compressor.is_on() {
-            return Self::changed(op, expiry, keyspace, time);
+        if !until.is_never() || keyspace.compressor.is_on() {
+            let value = op.value.map(|value| Lasting { value, until });
+            return Self::changed(op.key, value, keyspace, time);
         }
         Self::with_threshold(op, keyspace.id, keyspace.separated_from)
     }
 
-    /// An operation whose value is not stored as it is: it expires, or is compressed. A put that
-    /// has expired already is a delete: so while a snapshot is held, nothing expires for it that
-    /// was written after it.
+    /// An operation whose value is not stored as it is: it does not stay, or is compressed. A put
+    /// that is over already is a delete: so while a snapshot is held, nothing goes from it that was
+    /// written after it.
     #[cold]
-    fn changed(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
-        let lives = |_: &&[u8]| expiry.is_never() || !expiry.is_over(time.millis());
-        match op.value.filter(lives) {
-            Some(value) if expiry.is_never() => Self::compressing(op, keyspace, value, b""),
-            Some(value) => Self::compressing(op, keyspace, value, &expiry.encode()),
-            None => Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX),
+    fn changed(
+        key: &'a [u8],
+        value: Option<Lasting<&'a [u8]>>,
+        keyspace: &CatalogEntry,
+        time: &Time,
+    ) -> Self {
+        match value.filter(|value| value.is_there(|| time.millis())) {
+            Some(value) => Self::compressing(key, value, keyspace),
+            None => Self::with_threshold(Op::delete(key), keyspace.id, usize::MAX),
         }
     }
 
-    /// A put of a value behind its encoded expiry, if it has one: compressed, if it leaves the
-    /// index and the keyspace wants it.
-    fn compressing(op: Op<'a>, keyspace: &CatalogEntry, value: &'a [u8], expiry: &[u8]) -> Self {
-        let kind = match value.len() >= keyspace.separated_from {
+    /// A put of a value: compressed, if it leaves the index and the keyspace wants it.
+    fn compressing(key: &'a [u8], value: Lasting<&'a [u8]>, keyspace: &CatalogEntry) -> Self {
+        let kind = match value.value.len() >= keyspace.separated_from {
             true => RecordKind::Separated,
             false => RecordKind::Inline,
         };
-        let kind = kind.expiring(!expiry.is_empty());
+        let kind = kind.until(value.until);
         let compressed =
-            if kind.is_separated() { keyspace.compressor.compress(value, expiry) } else { None };
+            if kind.is_separated() { keyspace.compressor.compress(value) } else { None };
         if let Some(stored) = compressed {
-            let plain = Self::of_kind(kind, keyspace.id, op.key, Cow::Borrowed(b""));
-            let header = plain.header.of_compressed(op.key, &stored);
+            let plain = Self::of_kind(kind, keyspace.id, key, Cow::Borrowed(b""));
+            let header = plain.header.of_compressed(key, &stored);
             return Self { header, value: Cow::Owned(stored), ..plain };
         }
-        let stored = match expiry.is_empty() {
-            true => Cow::Borrowed(value),
-            false => Cow::Owned([expiry, value].concat()),
-        };
-        Self::of_kind(kind, keyspace.id, op.key, stored)
+        Self::of_kind(kind, keyspace.id, key, value.stored())
     }
 
     /// The record of a stored operand of a merge: it stays in the index, whatever its length.
@@ -99,7 +98,7 @@ impl<'a> EncodedOp<'a> {
         Self::of_kind(kind, keyspace, op.key, Cow::Borrowed(op.value.unwrap_or_default()))
     }
 
-    /// A record of this kind; `value` is what it stores, behind the expiry if it has one.
+    /// A record of this kind; `value` is what it stores.
     #[inline]
     pub(crate) fn of_kind(
         kind: RecordKind,
@@ -119,10 +118,10 @@ impl<'a> EncodedOp<'a> {
         self.header.record_len() as u64
     }
 
-    /// The bit of its keyspace, if its value expires.
+    /// What the MemTable is told before the commit, for [`Lifetimes::announce`].
     #[inline]
-    pub(crate) fn expiring(&self) -> u64 {
-        if self.header.kind.expires() { keyspace_bit(self.encoded_key.as_bytes()) } else { 0 }
+    pub(crate) fn announced(&self) -> u64 {
+        Lifetimes::announced(self.header.kind, self.encoded_key.as_bytes())
     }
 
     /// Whether its value leaves the index.

@@ -2,6 +2,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod catalog;
+pub(crate) mod expiry;
 pub(crate) mod batch;
 pub(crate) mod own_writes;
 pub(crate) mod recent_writes;

@@ -26,8 +26,8 @@ pub(crate) struct ManyOps<'o> {
     pub(crate) deletes: bool,
     /// Whether a value of theirs leaves the index.
     pub(crate) separated: bool,
-    /// The bits of the keyspaces of their values that expire.
-    pub(crate) expiring: u64,
+    /// See [`EncodedOp::announced`].
+    pub(crate) announced: u64,
 }
 
 impl Ops<'_> {
@@ -68,20 +68,20 @@ impl Ops<'_> {
         if deletes { Need::Deletes } else { Need::Write }
     }
 
+    /// See [`EncodedOp::announced`].
+    #[inline]
+    pub(crate) fn announced(&self) -> u64 {
+        match self {
+            Self::Few(ops) => ops.iter().fold(0, |bits, op| bits | op.announced()),
+            Self::Many(ops) => ops.announced,
+        }
+    }
+
     /// Whether a value of theirs leaves the index.
     pub(crate) fn have_separated(&self) -> bool {
         match self {
             Self::Few(ops) => ops.iter().any(EncodedOp::is_separated),
             Self::Many(ops) => ops.separated,
-        }
-    }
-
-    /// The bits of the keyspaces of their values that expire.
-    #[inline]
-    pub(crate) fn expiring(&self) -> u64 {
-        match self {
-            Self::Few(ops) => ops.iter().fold(0, |bits, op| bits | op.expiring()),
-            Self::Many(ops) => ops.expiring,
         }
     }
 }

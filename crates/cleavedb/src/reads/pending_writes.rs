@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::key::KeptKey;
-use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
+use cleavedb_base::{EntryKind, Expiry, Lasting, Result, SeqNo};
 use cleavedb_index::{Entry, EntryIter};
 
 use crate::reads::outside_ranges::Ranges;
@@ -14,22 +14,19 @@ use crate::reads::outside_ranges::Ranges;
 /// A value that a transaction has put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingPut {
-    pub(crate) expiry: Expiry,
-    /// The value, as an index entry holds it: behind its expiry, if it has one.
+    /// Until when the value is there.
+    pub(crate) until: Expiry,
+    /// The value, as an index entry holds it.
     stored: Bytes,
 }
 
 impl PendingPut {
-    pub(crate) fn new(value: &[u8], expiry: Expiry) -> Self {
-        let stored = match expiry.is_never() {
-            true => Bytes::copy_from_slice(value),
-            false => [&expiry.encode()[..], value].concat().into(),
-        };
-        Self { expiry, stored }
+    pub(crate) fn new(value: Lasting<&[u8]>) -> Self {
+        Self { until: value.until, stored: value.stored().into_owned().into() }
     }
 
     fn kind(&self) -> EntryKind {
-        EntryKind::Inline.expiring(!self.expiry.is_never())
+        EntryKind::Inline.until(self.until)
     }
 
     /// The value, to keep.
@@ -39,8 +36,7 @@ impl PendingPut {
 
     /// The value.
     pub(crate) fn bytes(&self) -> &[u8] {
-        let front = if self.expiry.is_never() { 0 } else { Expiry::LEN };
-        &self.stored[front..]
+        &self.stored[self.until.front_len()..]
     }
 }
 

@@ -63,9 +63,9 @@ fn in_memtables(state: &ReadState, lower: &[u8], upper: &[u8]) -> IndexSize {
             seen.tombstones += u64::from(entry.kind == EntryKind::Delete);
             seen.bytes += (entry.key.len() + entry.value.len()) as u64;
             if entry.kind.is_pointer()
-                && let Ok((pointer, _)) = ValuePointer::of_entry(entry.kind, entry.value)
+                && let Ok(pointer) = ValuePointer::of_entry(entry.kind, entry.value)
             {
-                seen.pointer_bytes += u64::from(pointer.len);
+                seen.pointer_bytes += u64::from(pointer.value.len);
             }
         });
         let IndexSize { entries, tombstones, bytes, pointer_bytes } = seen;

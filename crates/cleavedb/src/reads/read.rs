@@ -4,7 +4,7 @@ pub(crate) mod merged;
 
 use bytes::Bytes;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EncodedKey, ErrorKind, Expiry, KeyspaceId, Result};
+use cleavedb_base::{EncodedKey, ErrorKind, KeyspaceId, Lasting, Result};
 
 use crate::background::memtables;
 use crate::control::latency::Operation;
@@ -36,16 +36,16 @@ pub(crate) fn get(
     key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<Bytes>> {
-    Ok(get_with_expiry(engine, key, snapshot)?.map(|(value, _)| value))
+    Ok(get_lasting(engine, key, snapshot)?.map(|found| found.value))
 }
 
-/// As [`get`], with the expiry of the value.
+/// As [`get`], with the moment until which the value is there.
 #[inline]
-pub(crate) fn get_with_expiry(
+pub(crate) fn get_lasting(
     engine: &Engine,
     key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
-) -> Result<Option<(Bytes, Expiry)>> {
+) -> Result<Option<Lasting<Bytes>>> {
     let Some(encoded_key) = key.encode() else { return Ok(None) };
     let _timer = engine.timer(Operation::Get);
     get_encoded(engine, encoded_key.as_bytes(), snapshot, ReadFor::Caller)
@@ -57,7 +57,7 @@ pub(crate) fn get_below_failed_merge(engine: &Engine, key: UserKey<'_>) -> Resul
     match get(engine, key, None) {
         Err(e) if e.kind() == ErrorKind::Merge => {
             let found = merged::get_below(engine, SearchKey::new(encoded_key.as_bytes()))?;
-            Ok(found.map(|(value, _)| value))
+            Ok(found.map(|found| found.value))
         }
         found => found,
     }
@@ -78,14 +78,14 @@ pub(crate) fn contains(
     })
 }
 
-/// As [`get_with_expiry`], for a tree key.
+/// As [`get_lasting`], for a tree key.
 #[inline(always)]
 pub(crate) fn get_encoded(
     engine: &Engine,
     encoded_key: &[u8],
     snapshot: Option<ReadPoint>,
     read_for: ReadFor,
-) -> Result<Option<(Bytes, Expiry)>> {
+) -> Result<Option<Lasting<Bytes>>> {
     let key = SearchKey::new(encoded_key);
     let of_record = |state: &ReadState, record: RecordRef| match read_for {
         ReadFor::Engine => state.segments.read(record.pointer, encoded_key, record.seq),
@@ -94,12 +94,12 @@ pub(crate) fn get_encoded(
     read_with(engine, key, snapshot, read_for, |value| value, of_record)
 }
 
-/// The value of `key`, which is not read yet if it has a lone file, and when it expires.
+/// The value of `key`, which is not read yet if it has a lone file.
 pub(crate) fn find_value(
     engine: &Engine,
     key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
-) -> Result<Option<(FoundValue, Expiry)>> {
+) -> Result<Option<Lasting<FoundValue>>> {
     let Some(encoded_key) = key.encode() else { return Ok(None) };
     let _timer = engine.timer(Operation::Get);
     let key = SearchKey::new(encoded_key.as_bytes());
@@ -116,37 +116,37 @@ pub(crate) fn find_value(
 }
 
 /// The value of a tree key, as `of_value` takes it from the index or the hot store, or `of_record`
-/// from its record, and when it expires.
+/// from its record.
 #[inline]
 fn read_with<T>(
     engine: &Engine,
     key: SearchKey<'_>,
     snapshot: Option<ReadPoint>,
     read_for: ReadFor,
-    of_value: impl Fn(Bytes) -> T,
+    of_value: impl Fn(Bytes) -> T + Copy,
     of_record: impl Fn(&ReadState, RecordRef) -> Result<T>,
-) -> Result<Option<(T, Expiry)>> {
+) -> Result<Option<Lasting<T>>> {
     looking(engine, snapshot, |look| {
-        let (record, expiry) = match look.find(key, read_for)? {
+        let Lasting { value: record, until } = match look.find(key, read_for)? {
             None => return Ok(None),
             Some(Found::Absent) => return Ok(Some(None)),
-            Some(Found::Value(value, expiry)) => return Ok(Some(Some((of_value(value), expiry)))),
-            Some(Found::Record(record, expiry)) => (record, expiry),
+            Some(Found::Value(value)) => return Ok(Some(Some(value.map(of_value)))),
+            Some(Found::Record(record)) => record,
             Some(Found::Operand) => {
                 let merged = merged::get(engine, key, snapshot)?;
-                return Ok(Some(merged.map(|(value, expiry)| (of_value(value), expiry))));
+                return Ok(Some(merged.map(|value| value.map(of_value))));
             }
         };
         let read = |state: &ReadState| {
-            // A value that expires does not become hot.
-            if read_for == ReadFor::Caller && expiry.is_never() {
+            // Only a value that stays becomes hot.
+            if read_for == ReadFor::Caller && until.is_never() {
                 look.found_cold(key, record);
             }
             of_record(state, record)
         };
-        match look.value(key, record, &of_value, read) {
+        match look.value(key, record, of_value, read) {
             Err(_) if planted(Bug::CorruptIsAbsent) => Ok(Some(None)),
-            value => Ok(value?.map(|value| Some((value, expiry)))),
+            value => Ok(value?.map(|value| Some(Lasting { value, until }))),
         }
     })
 }
@@ -180,25 +180,25 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             Step::Moving => None,
             Step::Nothing => look.find_in_tables(key)?,
         };
-        if let Some(Found::Record(record, expiry)) = &found {
-            match look.cached(key, record.seq) {
-                Some(value) => found = Some(Found::Value(value, *expiry)),
-                None => look.state.segments.will_need(record.pointer),
+        if let Some(Found::Record(record)) = found {
+            match look.cached(key, record.value.seq) {
+                Some(value) => found = Some(Found::Value(record.map(|_| value))),
+                None => look.state.segments.will_need(record.value.pointer),
             }
         }
         Ok((encoded_key, hash, found))
     };
     let value_of = |(encoded_key, hash, found): (EncodedKey, u64, Option<Found>)| match found {
         Some(Found::Absent) => Ok(None),
-        Some(Found::Value(value, _)) => Ok(Some(value)),
-        Some(Found::Record(record, _)) => {
+        Some(Found::Value(found)) => Ok(Some(found.value)),
+        Some(Found::Record(record)) => {
             let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
-            read_record(engine, &look.state, key, record).map(Some)
+            read_record(engine, &look.state, key, record.value).map(Some)
         }
         None | Some(Found::Operand) => {
             let found =
                 get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), ReadFor::Engine)?;
-            Ok(found.map(|(value, _)| value))
+            Ok(found.map(|found| found.value))
         }
     };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();

@@ -16,7 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
+    EncodedKey, EntryKind, Error, KeyspaceId, Lasting, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::HotStore;
 use cleavedb_index::IndexHit;
@@ -133,12 +133,11 @@ pub(crate) struct RecordRef {
 
 /// What the newest visible version of a key says.
 pub(crate) enum Found {
-    /// There is none, or a delete, or a value that has expired.
+    /// There is none, or a delete, or a value that is not there any more.
     Absent,
-    /// The value, and when it expires.
-    Value(Bytes, Expiry),
-    /// The record with the value, and when the value expires.
-    Record(RecordRef, Expiry),
+    Value(Lasting<Bytes>),
+    /// The record with the value.
+    Record(Lasting<RecordRef>),
     /// An operand of a merge, which changes what older versions say.
     Operand,
 }
@@ -148,8 +147,8 @@ impl Found {
     /// the hot store has the newest one.
     #[inline(always)]
     pub(crate) fn of(hit: Hit<'_>, now: impl Fn() -> u64) -> Result<Option<Self>> {
-        let (expiry, rest) = Expiry::split(hit.kind.expires(), hit.bytes())?;
-        if !expiry.is_never() && expiry.is_over(now()) && !planted(Bug::ExpiredIsRead) {
+        let value = hit.kind.split(hit.bytes())?;
+        if !value.is_seen(now) {
             return Ok(Some(Self::Absent));
         }
         Ok(Some(match hit.kind {
@@ -157,12 +156,12 @@ impl Found {
             EntryKind::Marker => return Ok(None),
             EntryKind::Operand => Self::Operand,
             kind if kind.is_pointer() => {
-                let pointer = ValuePointer::decode(rest)?;
-                Self::Record(RecordRef { pointer, seq: hit.seq }, expiry)
+                let pointer = ValuePointer::decode(value.value)?;
+                Self::Record(value.map(|_| RecordRef { pointer, seq: hit.seq }))
             }
             _ => {
-                let front = hit.bytes().len() - rest.len();
-                Self::Value(hit.keep(front), expiry)
+                let (front, until) = (hit.bytes().len() - value.value.len(), value.until);
+                Self::Value(Lasting { value: hit.keep(front), until })
             }
         }))
     }
@@ -340,7 +339,6 @@ impl<'e> Look<'e> {
         if self.is_deleted(key, hit.seq) {
             return Ok(Some(Found::Absent));
         }
-        // The clock is asked only about values that expire.
         let now = || self.snapshot.map_or_else(|| self.engine.time.millis(), |at| at.time);
         Found::of(hit, now)
     }

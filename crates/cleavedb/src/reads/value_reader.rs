@@ -6,10 +6,8 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use cleavedb_base::{Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Expiry, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_values::{Blob, SegmentSet};
-
-use crate::settings::time;
 
 /// Bytes of a blob that are read at once, and read ahead.
 const CHUNK: u64 = 1 << 20;
@@ -71,20 +69,20 @@ impl FoundValue {
 /// takes space. Its errors have an [`crate::Error`] as their source.
 pub struct ValueReader {
     value: FoundValue,
-    expiry: Expiry,
+    until: Expiry,
     position: u64,
     /// The part of a blob that was read last, and where it begins.
     chunk: (u64, Bytes),
 }
 
 impl ValueReader {
-    pub(crate) fn new(value: FoundValue, expiry: Expiry) -> Self {
-        Self { value, expiry, position: 0, chunk: (0, Bytes::new()) }
+    pub(crate) fn new(Lasting { value, until }: Lasting<FoundValue>) -> Self {
+        Self { value, until, position: 0, chunk: (0, Bytes::new()) }
     }
 
     /// When the value expires, if it does.
     pub fn expires(&self) -> Option<SystemTime> {
-        time::expires_at(self.expiry)
+        self.until.time()
     }
 
     /// Length of the value, in bytes.

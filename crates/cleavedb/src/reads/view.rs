@@ -18,7 +18,6 @@ use crate::reads::range::Range;
 use crate::reads::read;
 use crate::reads::search::UserKey;
 use crate::reads::value_reader::{FoundValue, ValueReader};
-use crate::settings::time;
 use crate::store::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
@@ -111,9 +110,8 @@ impl Snapshot {
         &self,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
-        let found = read::get_with_expiry(&self.engine, self.key(&key), Some(self.at()?));
-        let found = self.answer(found)?;
-        Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
+        let found = read::get_lasting(&self.engine, self.key(&key), Some(self.at()?));
+        Ok(self.answer(found)?.map(|found| (found.value, found.until.time())))
     }
 
     /// Whether `key` was there; its value is not read.
@@ -125,13 +123,13 @@ impl Snapshot {
     /// The value that `key` had, of which a blob is not read.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<FoundValue>> {
         let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
-        Ok(self.answer(found)?.map(|(value, _)| value))
+        Ok(self.answer(found)?.map(|found| found.value))
     }
 
     /// A reader of the value that `key` had: see [`crate::Keyspace::get_reader`].
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
         let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
-        Ok(self.answer(found)?.map(|(value, expiry)| ValueReader::new(value, expiry)))
+        Ok(self.answer(found)?.map(ValueReader::new))
     }
 
     /// A part of the value that `key` had: see [`crate::Keyspace::get_range`].
@@ -143,7 +141,7 @@ impl Snapshot {
     ) -> Result<Option<Bytes>> {
         let range = offset..offset.saturating_add(len as u64);
         let found = read::find_value(&self.engine, self.key(&key), Some(self.at()?));
-        self.answer(found.and_then(|found| found.map(|(value, _)| value.range(range)).transpose()))
+        self.answer(found.and_then(|it| it.map(|found| found.value.range(range)).transpose()))
     }
 
     /// The values that `keys` had, in their order.

@@ -10,10 +10,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::{EntryKind, Expiry, KeyspaceId, Result};
+use cleavedb_base::{EntryKind, Expiry, KeyspaceId, Lasting, Result};
 
 use crate::control::debug::debug;
-use crate::settings::time;
 
 /// Longest value by which a filter may replace another, in bytes: it lies in the index.
 const REPLACEMENT_MAX: usize = 64 << 10;
@@ -34,7 +33,7 @@ pub enum FilterDecision {
 pub struct FilteredValue<'a> {
     keyspace: &'a str,
     key: &'a [u8],
-    expiry: Expiry,
+    until: Expiry,
     read: &'a dyn Fn() -> Result<Bytes>,
 }
 
@@ -53,7 +52,7 @@ impl FilteredValue<'_> {
 
     /// When it expires; `None` if it stays.
     pub fn expires(&self) -> Option<SystemTime> {
-        time::expires_at(self.expiry)
+        self.until.time()
     }
 
     /// The value, which is read for it if it lies outside the index.
@@ -124,23 +123,18 @@ impl JobFilter {
     pub(crate) fn replaced(
         &self,
         encoded_key: &[u8],
-        expiry: Expiry,
+        until: Expiry,
         read: &dyn Fn() -> Result<Bytes>,
     ) -> Result<Option<Replaced>> {
         // What is left of dropped keyspaces has no name, nor have the records of the store itself.
         let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(None) };
         let Some(keyspace) = self.names.get(&id) else { return Ok(None) };
-        let value = FilteredValue { keyspace, key, expiry, read };
+        let value = FilteredValue { keyspace, key, until, read };
         Ok(match (self.filter.0)(&value)? {
             FilterDecision::Drop => Some((EntryKind::Delete, Vec::new())),
             FilterDecision::Replace(value) if value.len() <= REPLACEMENT_MAX => {
-                Some(match expiry.is_never() {
-                    true => (EntryKind::Inline, value),
-                    false => {
-                        let stored = [&expiry.encode()[..], &value].concat();
-                        (EntryKind::Inline.expiring(true), stored)
-                    }
-                })
+                let stored = Lasting { value: &value[..], until }.stored().into_owned();
+                Some((EntryKind::Inline.until(until), stored))
             }
             FilterDecision::Keep | FilterDecision::Replace(_) => None,
         })

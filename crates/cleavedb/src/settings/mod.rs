@@ -10,4 +10,5 @@ pub(crate) mod resources;
 pub(crate) mod tuning;
 pub(crate) mod options;
 pub(crate) mod put_options;
+pub(crate) mod keyspace_options;
 pub mod encode;

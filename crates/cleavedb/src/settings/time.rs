@@ -226,37 +226,52 @@ impl Lifetime {
         Self::Until(time.map_or(Expiry::NEVER, |time| Expiry::at(millis_of(time))))
     }
 
-    /// The expiry of a value that is put now, in a keyspace whose values live for `usual`.
+    /// For so long after the put; for good, if nothing says how long.
+    pub(crate) fn after(ttl: Option<Duration>) -> Self {
+        ttl.map_or(Self::Until(Expiry::NEVER), Self::For)
+    }
+
+    /// The end of a value that is put now, in a keyspace whose values have the lifetime `usual`.
     #[inline]
-    pub(crate) fn expiry(self, usual: Option<Duration>, time: &Time) -> Expiry {
-        match (self, usual) {
-            (Self::Until(expiry), _) => expiry,
-            (Self::For(ttl), _) | (Self::OfKeyspace, Some(ttl)) => after(ttl, time),
-            (Self::OfKeyspace, None) => Expiry::NEVER,
+    pub(crate) fn end(self, usual: Self, time: &Time) -> Expiry {
+        match self.or(usual) {
+            Self::Until(expiry) => expiry,
+            Self::For(ttl) => after(ttl, time),
+            Self::OfKeyspace => Expiry::NEVER,
         }
     }
 
     /// Whether that is never, whatever the time is.
-    pub(crate) fn is_for_good(self, usual: Option<Duration>) -> bool {
+    pub(crate) fn is_for_good(self, usual: Self) -> bool {
+        matches!(self.or(usual), Self::Until(Expiry::NEVER))
+    }
+
+    /// Bytes that it takes in front of the value, unless only the keyspace says so.
+    pub(crate) fn front_len(self) -> usize {
         match self {
-            Self::OfKeyspace => usual.is_none(),
-            Self::For(_) => false,
-            Self::Until(expiry) => expiry.is_never(),
+            Self::OfKeyspace => 0,
+            Self::For(_) => Expiry::LEN,
+            Self::Until(expiry) => expiry.front_len(),
         }
     }
+
+    #[inline]
+    fn or(self, usual: Self) -> Self {
+        if self == Self::OfKeyspace { usual } else { self }
+    }
+}
+
+/// A time in milliseconds, rounded up.
+pub(crate) fn whole_millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// The expiry of a value that lives for `ttl` from now on by the clock, rounded up to milliseconds.
 /// While the time of reads stands still, the value is there until that goes on.
 fn after(ttl: Duration, time: &Time) -> Expiry {
-    let millis = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let millis = whole_millis(ttl);
     let (reads, clock) = (time.millis(), time.clock());
     Expiry::at(clock.saturating_add(millis).max(reads.saturating_add(millis.min(1))))
-}
-
-/// An expiry as users see it; `None` for never, and for what no clock can show.
-pub(crate) fn expires_at(expiry: Expiry) -> Option<SystemTime> {
-    if expiry.is_never() { None } else { time_of(expiry.millis()) }
 }
 
 #[cfg(test)]

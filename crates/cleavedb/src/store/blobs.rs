@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use cleavedb_base::{EntryKind, FileNumber, ValuePointer};
+use cleavedb_base::{EntryKind, FileNumber, Lasting, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::segment::blob::blob_len;
 
@@ -28,7 +28,7 @@ impl UnflushedLone {
     #[cold]
     fn are_named_by(&self, entry: &Entry<'_>) -> bool {
         let found = ValuePointer::of_entry(entry.kind, entry.value);
-        found.is_ok_and(|(pointer, _)| self.0.contains_key(&pointer.file))
+        found.is_ok_and(|pointer| self.0.contains_key(&pointer.value.file))
     }
 }
 
@@ -45,7 +45,7 @@ impl SlotLone {
     /// reports a pointer that is none.
     #[cold]
     pub(crate) fn add(&self, kind: EntryKind, value: &[u8]) {
-        if let Ok((pointer, _)) = ValuePointer::of_entry(kind, value) {
+        if let Ok(Lasting { value: pointer, .. }) = ValuePointer::of_entry(kind, value) {
             self.files.lock().0.insert(pointer.file, blob_len(pointer).unwrap_or_default());
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod spare_pages;
 pub(crate) mod blobs;
+pub(crate) mod expiry;
 pub(crate) mod state;
 pub(crate) mod manifest;
 pub(crate) mod snapshot;

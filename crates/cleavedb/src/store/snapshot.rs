@@ -66,14 +66,12 @@ impl SnapshotList {
         HeldSnapshot { at, by, list: self.clone(), process: process::id() }
     }
 
-    /// Values that expired up to this time, in milliseconds since 1970, are not there for any
-    /// reader of now or later: neither for a snapshot nor without one.
-    pub(crate) fn expired_before(&self, time: &Time) -> u64 {
+    /// The earliest time of a live snapshot, or `now` if that is earlier, under the lock under
+    /// which snapshots are taken.
+    pub(crate) fn earliest_time(&self, now: impl Fn() -> u64) -> u64 {
         let held = self.held.lock();
-        let now = time.believed();
         // The clock may have jumped back between two of them.
-        let held = held.values().filter(|_| !planted(Bug::ExpiredUnderSnapshot));
-        held.map(|holders| holders.time).fold(now, u64::min)
+        held.values().map(|holders| holders.time).fold(now(), u64::min)
     }
 
     /// The live snapshots, ascending, and a read point taken under the same lock.

@@ -2,20 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{Expiry, FileNumber, Location, SeqNo};
-use cleavedb_index::{Entry, MemTable, RangeTombstones, Version};
+use cleavedb_base::{FileNumber, Location, SeqNo};
+use cleavedb_index::{MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::{GroupTable, SegmentSet};
 
 use super::blobs::SlotLone;
-
-/// Entries, or hash buckets, of a MemTable that are looked at to estimate how many have expired.
-const SAMPLED: usize = 1000;
+use super::expiry::Lifetimes;
 
 /// A MemTable and the part of the log that it covers.
 pub(crate) struct MemSlot {
@@ -32,11 +29,8 @@ pub(crate) struct MemSlot {
     pub(crate) deletes: AtomicU64,
     /// Whether there are operands of merges in it.
     pub(crate) has_operands: AtomicBool,
-    /// When the first and the last of its values expire, of those that do.
-    first_expiry: AtomicU64,
-    last_expiry: AtomicU64,
-    /// The keyspaces of values that expire: a bit stands for every 64th.
-    expiring: AtomicU64,
+    /// Until when its values are there.
+    pub(crate) lifetimes: Lifetimes,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
     /// The log file of the newest of its long values; 0 if it has none.
@@ -86,9 +80,7 @@ impl MemSlot {
             written_before: 0,
             deletes: AtomicU64::new(0),
             has_operands: AtomicBool::new(false),
-            first_expiry: AtomicU64::new(u64::MAX),
-            last_expiry: AtomicU64::new(0),
-            expiring: AtomicU64::new(0),
+            lifetimes: Lifetimes::default(),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
             lone: SlotLone::default(),
@@ -97,44 +89,9 @@ impl MemSlot {
         }
     }
 
-    /// Notes the keyspaces of values that expire and are about to be put here, under the append
-    /// lock: a merge that commits behind them sees them (decision 0058).
-    #[inline]
-    pub(crate) fn will_expire(&self, keyspaces: u64) {
-        if keyspaces != 0 {
-            self.expiring.fetch_or(keyspaces, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a value of a tree key with this expiry.
-    pub(crate) fn expires(&self, encoded_key: &[u8], expiry: Expiry) {
-        if !expiry.is_never() {
-            self.expiring.fetch_or(keyspace_bit(encoded_key), Ordering::Relaxed);
-            self.first_expiry.fetch_min(expiry.millis(), Ordering::Relaxed);
-            self.last_expiry.fetch_max(expiry.millis(), Ordering::Relaxed);
-        }
-    }
-
-    /// Entries that reads step over: tombstones, and values that have expired by `now`, estimated
-    /// from a sample.
+    /// Entries that reads step over: tombstones, and values that are over by `now`, estimated.
     pub(crate) fn dead(&self, now: u64) -> u64 {
-        let mut expired = 0;
-        if self.first_expiry.load(Ordering::Relaxed) <= now {
-            let is_over = |entry: &Entry<'_>| {
-                let expiry = Expiry::split(entry.kind.expires(), entry.value);
-                expiry.is_ok_and(|(expiry, _)| expiry.is_over(now))
-            };
-            let each = self.table.sample(SAMPLED, |entry| expired += u64::from(is_over(entry)));
-            expired *= each;
-        }
-        self.deletes.load(Ordering::Relaxed) + expired
-    }
-
-    /// Whether it has values that expire, and all of them have expired by `now`, or the first had
-    /// by `long_ago`.
-    pub(crate) fn has_expired(&self, now: u64, long_ago: u64) -> bool {
-        let last = self.last_expiry.load(Ordering::Relaxed);
-        last > 0 && (last <= now || self.first_expiry.load(Ordering::Relaxed) <= long_ago)
+        self.deletes.load(Ordering::Relaxed) + self.lifetimes.over(&self.table, now)
     }
 
     /// Marks its content as durable elsewhere: its last reader releases its part of `log`.
@@ -174,11 +131,6 @@ impl Drop for MemSlot {
             log.release_range(self.start..sealed.end);
         }
     }
-}
-
-/// The bit of the keyspace of a tree key among 64.
-pub(crate) fn keyspace_bit(encoded_key: &[u8]) -> u64 {
-    split_encoded_key(encoded_key).map_or(0, |(id, _)| 1 << (id.0 % 64))
 }
 
 /// One immutable state of the database.
@@ -234,14 +186,6 @@ impl ReadState {
     /// The state with other range tombstones.
     pub(crate) fn with_tombstones(&self, tombstones: RangeTombstones) -> Self {
         Self { tombstones, ..self.clone() }
-    }
-
-    /// Whether a value of a tree key may expire, or have expired, since others near it do.
-    #[inline]
-    pub(crate) fn may_expire(&self, encoded_key: &[u8]) -> bool {
-        let bit = keyspace_bit(encoded_key);
-        self.memtables.iter().any(|slot| slot.expiring.load(Ordering::Relaxed) & bit != 0)
-            || self.version.may_expire(encoded_key)
     }
 
     /// The MemTable that takes the commits.

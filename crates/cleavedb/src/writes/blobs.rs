@@ -12,7 +12,9 @@ use std::io::{self, Read};
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryRoom, Error, ErrorKind, FileNumber, Lasting, Result, ValuePointer,
+};
 use cleavedb_storage::segment::blob::{BLOB_PIECE, BlobWriter, LEN_MAX};
 use cleavedb_storage::{Access, FileClass, FileKind, Name};
 use cleavedb_values::{Blob, ValueFileEdit};
@@ -45,10 +47,13 @@ pub(crate) struct BlobTarget<'a> {
 }
 
 impl BlobTarget<'_> {
-    /// Whether the value would have expired when it is stored.
+    /// Whether the value would be over when it is stored.
     pub(crate) fn is_over(&self, time: &Time) -> bool {
-        let expiry = self.lifetime.expiry(self.keyspace.ttl, time);
-        !expiry.is_never() && expiry.is_over(time.millis())
+        !self.lasting((), time).is_there(|| time.millis())
+    }
+
+    fn lasting<T>(&self, value: T, time: &Time) -> Lasting<T> {
+        Lasting { value, until: self.lifetime.end(self.keyspace.lifetime, time) }
     }
 }
 
@@ -129,11 +134,11 @@ fn commit(
     pointer: ValuePointer,
     terms: Terms<'_>,
 ) -> Result<()> {
-    let BlobTarget { keyspace, key, lifetime, durability } = target;
-    let expiry = lifetime.expiry(keyspace.ttl, &engine.time);
+    let BlobTarget { keyspace, key, durability, .. } = target;
+    let pointer = target.lasting(pointer, &engine.time);
     let mut room: EntryRoom = [0; ValuePointer::ENCODED_LEN_MAX];
-    let (_, stored_len) = pointer.encode_entry(expiry, &mut room);
-    let (kind, stored) = (RecordKind::Blob.expiring(!expiry.is_never()), &room[..stored_len]);
+    let (_, stored_len) = ValuePointer::encode_entry(pointer, &mut room);
+    let (kind, stored) = (RecordKind::Blob.until(pointer.until), &room[..stored_len]);
     let op = EncodedOp::of_kind(kind, keyspace.id, key, stored.into());
     write::write(engine, Ops::Few(&[op]), key.len() as u64, durability, terms)
 }

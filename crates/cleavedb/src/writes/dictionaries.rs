@@ -266,8 +266,8 @@ fn add(
     samples: &mut Samples,
 ) -> Result<()> {
     while entries.valid() && samples.bytes.len() < until {
-        if let Some((value, _)) = read::get_encoded(engine, entries.key(), None, ReadFor::Engine)? {
-            samples.add(keyspace, &value);
+        if let Some(found) = read::get_encoded(engine, entries.key(), None, ReadFor::Engine)? {
+            samples.add(keyspace, &found.value);
         }
         entries.next()?;
     }

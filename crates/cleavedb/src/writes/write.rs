@@ -241,7 +241,7 @@ fn commit_batch(
     if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
     }
-    append.memtable.will_expire(ops.expiring());
+    append.memtable.lifetimes.announce(ops.announced());
     if terms.must_read.is_some_and(|must_read| must_read()) {
         let what = "a merge has to read, since a value that expires was put near it meanwhile";
         return Err(Error::new(ErrorKind::Conflict, what));

@@ -22,7 +22,7 @@ const REWRITTEN: u8 = 1 << 6;
 const ALL_DEAD_GO: u8 = 1 << 0;
 const MAY_BE_COVERED: u8 = 1 << 1;
 const HALF_EXPIRED: u8 = 1 << 2;
-const EXPIRED_LONG_AGO: u8 = 1 << 3;
+const OVER_LONG_AGO: u8 = 1 << 3;
 const SOME_EXPIRED: u8 = 1 << 4;
 
 /// The reasons that hold to rewrite `table` in `level`.
@@ -32,9 +32,9 @@ fn reasons(picker: &Picker<'_>, level: u8, table: &TableHandle) -> u8 {
     let seen_by_all = meta.max_seq <= constraints.seen_by_all;
     holds(ALL_DEAD_GO, seen_by_all && !picker.hides(level, table))
         | holds(MAY_BE_COVERED, constraints.may_cover(meta))
-        | holds(HALF_EXPIRED, meta.half_expired.is_over(constraints.expired_before))
-        | holds(EXPIRED_LONG_AGO, meta.first_expiry.is_over(constraints.expired_long_ago))
-        | holds(SOME_EXPIRED, meta.first_expiry.is_over(constraints.expired_before))
+        | holds(HALF_EXPIRED, meta.half_expired.is_over(constraints.earliest_time))
+        | holds(OVER_LONG_AGO, meta.first_expiry.is_over(constraints.long_ago))
+        | holds(SOME_EXPIRED, meta.first_expiry.is_over(constraints.earliest_time))
 }
 
 /// Whether `table` of `level` was rewritten without gain for each of the reasons that hold now.
@@ -161,7 +161,7 @@ mod tests {
         let seen = Constraints { seen_by_all: 9, ..Constraints::default() };
         marked(&version, &numbers(&version), &options);
         assert!(picked(&version, &seen).is_none());
-        let later = Constraints { expired_long_ago: 60, expired_before: 60, ..seen };
+        let later = Constraints { long_ago: 60, earliest_time: 60, ..seen };
         assert!(picked(&version, &later).is_some(), "values have expired since");
     }
 

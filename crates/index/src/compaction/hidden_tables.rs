@@ -92,7 +92,7 @@ pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
         })
     };
     let is_paid = |meta: &TableMeta, least: u64| {
-        meta.expired(constraints.expired_before) >= least && tombstones::is_paid(picker, meta.size)
+        meta.expired(constraints.earliest_time) >= least && tombstones::is_paid(picker, meta.size)
     };
     rewrite(&is_due)
         .or_else(|| rewrite(&|meta| is_paid(meta, tombstones::FEW)))

@@ -98,7 +98,7 @@ pub struct CompactionJob {
     snapshots: Vec<SeqNo>,
     tombstones: Fragments,
     /// Values that expired up to here are not there for any reader.
-    expired_before: u64,
+    earliest_time: u64,
     operand_rule: Arc<dyn OperandRule>,
     options: CompactionOptions,
     table_options: TableOptions,
@@ -158,7 +158,7 @@ impl CompactionJob {
             compaction,
             snapshots,
             tombstones: Fragments::default(),
-            expired_before: 0,
+            earliest_time: 0,
             operand_rule: Arc::new(LeaveOperands),
             options,
             table_options: table_options.clone(),
@@ -179,8 +179,8 @@ impl CompactionJob {
     /// The job for readers to which values that expired up to this time, in milliseconds
     /// since 1970, are not there any more.
     #[must_use]
-    pub fn with_expired_before(mut self, millis: u64) -> Self {
-        self.expired_before = millis;
+    pub fn at_earliest_time(mut self, millis: u64) -> Self {
+        self.earliest_time = millis;
         self
     }
 

@@ -186,9 +186,9 @@ pub struct Constraints {
     pub filters: bool,
     /// Values that expired up to this time, in milliseconds since 1970, are not there for any
     /// reader. Default: 0.
-    pub expired_before: u64,
+    pub earliest_time: u64,
     /// A table is rewritten if one of its values expired before this time. Default: 0.
-    pub expired_long_ago: u64,
+    pub long_ago: u64,
     /// Tables with a damaged block, which a compaction cannot read to the end.
     pub damaged: BTreeSet<FileNumber>,
 }
@@ -234,13 +234,13 @@ impl Constraints {
     /// Whether the table `meta` may have something that no reader sees, if no deeper level has keys
     /// of it.
     pub(super) fn may_be_dead_in(&self, meta: &TableMeta) -> bool {
-        let expired = meta.first_expiry.is_over(self.expired_before);
+        let expired = meta.first_expiry.is_over(self.earliest_time);
         meta.tombstones > 0 || meta.shadowed > 0 || expired || self.may_cover(meta)
     }
 
     /// Whether values of the table `meta` have expired and should give their space back.
     pub(super) fn has_expired(&self, meta: &TableMeta) -> bool {
-        meta.is_due(self.expired_before, self.expired_long_ago)
+        meta.is_due(self.earliest_time, self.long_ago)
     }
 
     /// Whether `table` is read by a running compaction, or must stay in its place.

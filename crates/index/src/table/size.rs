@@ -86,8 +86,7 @@ impl Table {
                 sum.tombstones += u64::from(entry.kind == EntryKind::Delete);
                 if entry.kind.is_pointer() && !entry.repeat {
                     let pointer = ValuePointer::of_entry(entry.kind, entry.value);
-                    let (pointer, _) = pointer.map_err(failed)?;
-                    sum.pointer_bytes += u64::from(pointer.len);
+                    sum.pointer_bytes += u64::from(pointer.map_err(failed)?.value.len);
                 }
             }
             iter.next().map_err(failed)?;

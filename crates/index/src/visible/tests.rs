@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cleavedb_base::EntryKind;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Expiry};
 use proptest::prelude::{any, proptest};
 
 use super::VisibleIter;
@@ -22,9 +22,8 @@ fn model(list: &[Item], snapshot: u64, lower: Option<&[u8]>, upper: Option<&[u8]
         model.insert(item.key.clone(), item.clone());
     }
     model.retain(|key, item| {
-        let (expiry, _) = Expiry::split(item.kind.expires(), &item.value).unwrap();
         item.kind != EntryKind::Delete
-            && !expiry.is_over(NOW)
+            && item.kind.split(&item.value).unwrap().is_there(|| NOW)
             && lower.is_none_or(|lower| lower <= &key[..])
             && upper.is_none_or(|upper| &key[..] < upper)
     });
@@ -36,9 +35,9 @@ fn check(iter: &VisibleIter, expected: Option<&Item>) {
     if let Some(item) = expected {
         let kind = item.kind.without_expiry();
         assert_eq!((iter.key(), iter.seq(), iter.kind()), (&item.key[..], item.seq, kind));
-        let expected = Expiry::split(item.kind.expires(), &item.value).unwrap();
-        assert_eq!((iter.expiry(), iter.value()), expected);
-        assert_eq!(iter.keep_value(), expected.1);
+        let expected = item.kind.split(&item.value).unwrap();
+        assert_eq!((iter.until(), iter.value()), (expected.until, expected.value));
+        assert_eq!(iter.keep_value(), expected.value);
     }
 }
 

@@ -126,8 +126,8 @@ fn record_of<'f, 'a>(
     version: &Visible,
     records: &'f [ScannedRecord<'a>],
 ) -> Option<&'f ScannedRecord<'a>> {
-    let Content::Pointer(pointer, _) = version.content else { return None };
-    records.iter().find(|record| record.seq == version.seq && record.pointer == pointer)
+    let Content::Pointer(pointer) = version.content else { return None };
+    records.iter().find(|record| record.seq == version.seq && record.pointer == pointer.value)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use cleavedb_base::{Expiry, SeqNo, ValuePointer};
+use cleavedb_base::{SeqNo, ValuePointer};
 
 use super::record::Content;
 use super::survivors::NewSegment;
@@ -116,11 +116,10 @@ impl CollectionOutput {
 /// Sets the new place of a survivor in its entry of the run, if it has one.
 pub(super) fn repoint(run: &mut [RunEntry<'_>], entry: Option<usize>, place: ValuePointer) {
     if let Some(at) = entry {
-        let expiry = match run[at].content {
-            Content::Pointer(_, expiry) => expiry,
-            _ => Expiry::NEVER,
+        run[at].content = match run[at].content {
+            Content::Pointer(old) => Content::Pointer(old.map(|_| place)),
+            _ => Content::pointer(place),
         };
-        run[at].content = Content::Pointer(place, expiry);
     }
 }
 

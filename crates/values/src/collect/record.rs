@@ -5,7 +5,9 @@
 //! pointer is kept decoded.
 
 use cleavedb_base::record::{Record, RecordKind};
-use cleavedb_base::{EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, EntryRoom, Error, Lasting, Result, SeqNo, ValuePointer,
+};
 use cleavedb_storage::mapped::Arena;
 
 /// Content of a version of a key.
@@ -16,8 +18,8 @@ pub enum Content {
     /// The value itself, which lies in the index, or an operand of a merge, and the kind of its
     /// entry.
     Inline(EntryKind, Box<[u8]>),
-    /// The pointer to the value, and when the value expires.
-    Pointer(ValuePointer, Expiry),
+    /// The pointer to the value.
+    Pointer(Lasting<ValuePointer>),
     /// The key is hot: the value is in the hot store.
     Marker,
 }
@@ -28,12 +30,14 @@ impl Content {
         Ok(match kind {
             EntryKind::Delete => Self::Delete,
             EntryKind::Marker => Self::Marker,
-            kind if kind.is_pointer() => {
-                let (pointer, expiry) = ValuePointer::of_entry(kind, value)?;
-                Self::Pointer(pointer, expiry)
-            }
+            kind if kind.is_pointer() => Self::Pointer(ValuePointer::of_entry(kind, value)?),
             kind => Self::Inline(kind, value.into()),
         })
+    }
+
+    /// The pointer to a value that stays.
+    pub fn pointer(pointer: ValuePointer) -> Self {
+        Self::Pointer(Lasting::for_good(pointer))
     }
 
     /// The kind of an index entry with this content.
@@ -53,8 +57,8 @@ impl Content {
             Self::Delete => (EntryKind::Delete, &[]),
             Self::Marker => (EntryKind::Marker, &[]),
             Self::Inline(kind, value) => (*kind, value),
-            Self::Pointer(pointer, expiry) => {
-                let (kind, len) = pointer.encode_entry(*expiry, room);
+            Self::Pointer(pointer) => {
+                let (kind, len) = ValuePointer::encode_entry(*pointer, room);
                 (kind, &room[..len])
             }
         }
@@ -122,9 +126,10 @@ impl<'a> ScannedRecord<'a> {
         &self.bytes[self.key_len as usize..]
     }
 
-    /// When its value expires.
-    pub fn expiry(&self) -> Expiry {
-        Expiry::split(self.kind.expires(), self.kept()).map_or(Expiry::NEVER, |(expiry, _)| expiry)
+    /// Where its value lies, and until when it is there.
+    pub fn value(&self) -> Lasting<ValuePointer> {
+        let kept = self.kind.split(self.kept()).unwrap_or(Lasting::for_good(&[]));
+        kept.map(|_| self.pointer)
     }
 
     /// Whether it only says what the index has above older records of its key: that they are dead,
@@ -142,7 +147,7 @@ impl<'a> ScannedRecord<'a> {
     /// hold the pointer of its version.
     pub fn as_visible(&self) -> Option<Visible> {
         let content = match self.kind {
-            kind if kind.is_separated() => Content::Pointer(self.pointer, self.expiry()),
+            kind if kind.is_separated() => Content::Pointer(self.value()),
             kind if kind.is_operation() => Content::of(kind.as_entry(), self.kept()).ok()?,
             _ => return None,
         };
@@ -160,6 +165,7 @@ impl<'a> ScannedRecord<'a> {
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::Expiry;
     use cleavedb_base::record::Header;
     use cleavedb_base::{FileNumber, KeyspaceId};
 
@@ -171,7 +177,7 @@ mod tests {
     fn contents_are_entries_and_back() {
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
         let inline = Content::Inline(EntryKind::Inline, b"small"[..].into());
-        let pointer = |expiry| Content::Pointer(POINTER, expiry);
+        let pointer = |until| Content::Pointer(Lasting { value: POINTER, until });
         let pointers = [pointer(Expiry::NEVER), pointer(Expiry::at(9))];
         for content in [Content::Delete, inline, Content::Marker].into_iter().chain(pointers) {
             let (kind, value) = content.as_entry(&mut room);
@@ -193,8 +199,7 @@ mod tests {
             assert_eq!(found.key(), EncodedKey::new(KeyspaceId(1), b"key").as_bytes());
             found.as_visible().map(|visible| visible.content)
         };
-        let pointer = Content::Pointer(POINTER, Expiry::NEVER);
-        assert_eq!(says(RecordKind::Separated), Some(pointer));
+        assert_eq!(says(RecordKind::Separated), Some(Content::pointer(POINTER)));
         let inline = Content::Inline(EntryKind::Inline, b"value"[..].into());
         assert_eq!(says(RecordKind::Inline), Some(inline));
         assert_eq!(says(RecordKind::Delete), Some(Content::Delete));

@@ -4,10 +4,10 @@ use cleavedb_base::{ErrorKind, Result};
 
 use super::Db;
 use crate::api::transaction::Transaction;
-use crate::background::operand_chains::may_expire;
 use crate::control::events;
 use crate::engine::Engine;
 use crate::operations::batch::WriteBatch;
+use crate::operations::expiry::may_expire;
 use crate::settings::options::Durability;
 use crate::writes::dictionaries;
 use crate::writes::write::{self, Terms};

@@ -21,11 +21,12 @@ use super::{Db, Inner};
 use crate::control::debug::debug;
 use crate::engine::Engine;
 use crate::operations::batch::Op;
-use crate::operations::catalog::{self, CatalogEntry, KeyspaceOptions, KeyspaceRef};
+use crate::operations::catalog::{self, CatalogEntry, KeyspaceRef};
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::reads::read;
 use crate::reads::search::UserKey;
+use crate::settings::keyspace_options::KeyspaceOptions;
 use crate::store::manifest::Edit;
 use crate::writes::write::{self, Terms};
 

@@ -44,8 +44,8 @@ impl Db {
         let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(false) };
         let mut transaction = self.transaction()?;
         let mut within = transaction.keyspace(KeyspaceRef(keyspace));
-        let (chain, len, expiry) = merged::chain(engine, encoded_key, within.read_point()?)?;
-        if !chain.outweighs(len) {
+        let (chain, below) = merged::chain(engine, encoded_key, within.read_point()?)?;
+        if !chain.outweighs(below.value) {
             return Ok(false);
         }
         let Some(value) = within.get(key)? else { return Ok(false) };
@@ -53,7 +53,7 @@ impl Db {
         if !chain.outweighs(value.len()) {
             return Ok(false);
         }
-        within.put_living(key, &value, Lifetime::Until(expiry))?;
+        within.put_living(key, &value, Lifetime::Until(below.until))?;
         transaction.commit()?;
         Ok(true)
     }

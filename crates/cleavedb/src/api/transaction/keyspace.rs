@@ -12,6 +12,7 @@ use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
 use crate::settings::merge::Operand;
+use crate::settings::time::Lifetime;
 use crate::store::snapshot::ReadPoint;
 
 impl KeyspaceTransaction<'_> {
@@ -72,7 +73,7 @@ impl KeyspaceTransaction<'_> {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let op = Op::put_with_ttl(key.as_ref(), value.as_ref(), ttl);
+        let op = Op::put_living(key.as_ref(), value.as_ref(), Lifetime::For(ttl));
         self.transaction.change(self.snapshot.target(), op)
     }
 
@@ -84,7 +85,7 @@ impl KeyspaceTransaction<'_> {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        let op = Op::put_until(key.as_ref(), value.as_ref(), time);
+        let op = Op::put_living(key.as_ref(), value.as_ref(), Lifetime::until(time));
         self.transaction.change(self.snapshot.target(), op)
     }
 

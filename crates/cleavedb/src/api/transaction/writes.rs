@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use cleavedb_base::key::{KeptKey, split_encoded_key};
-use cleavedb_base::{EncodedKey, Result};
+use cleavedb_base::{EncodedKey, Lasting, Result};
 
 use super::{Transaction, Undo};
 use crate::operations::batch::{Change, Op, check_end, check_memory, range_memory};
@@ -19,8 +19,8 @@ impl Transaction {
     pub(super) fn change(&mut self, keyspace: Arc<CatalogEntry>, op: Op<'_>) -> Result<()> {
         op.check()?;
         let key = KeptKey::from_slice(EncodedKey::new(keyspace.id, op.key).as_bytes());
-        let expiry = op.lifetime.expiry(keyspace.ttl, &self.watch.engine.time);
-        let value = op.value.map(|value| PendingPut::new(value, expiry));
+        let until = op.lifetime.end(keyspace.lifetime, &self.watch.engine.time);
+        let value = op.value.map(|value| PendingPut::new(Lasting { value, until }));
         let before = self.set(key.clone(), Some(value));
         if let Err(e) = self.check_memory(self.takes, 0) {
             self.set(key, before);
@@ -71,7 +71,7 @@ impl Transaction {
         let (id, key) = split_encoded_key(key)?;
         let keyspace = self.keyspaces.iter().find(|keyspace| keyspace.id == id);
         let op = match put {
-            Some(put) => Op { lifetime: Lifetime::Until(put.expiry), ..Op::put(key, put.bytes()) },
+            Some(put) => Op { lifetime: Lifetime::Until(put.until), ..Op::put(key, put.bytes()) },
             None => Op::delete(key),
         };
         Some((Change::One(op), keyspace.unwrap_or(&self.watch.engine.catalog.default)))

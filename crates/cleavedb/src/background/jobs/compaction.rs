@@ -102,9 +102,9 @@ impl<'e> Job<'e> for Compact<'e> {
         jobs.constraints.seen_by_all = points.seen_by_all();
         jobs.constraints.tombstones = points.tombstones.clone();
         jobs.constraints.eager_upto = range_tombstones::eager_upto(engine);
-        jobs.constraints.expired_before = points.expired_before;
+        jobs.constraints.earliest_time = points.earliest_time;
         jobs.constraints.filters = engine.options.filter.is_some();
-        jobs.constraints.expired_long_ago = engine.long_before(points.expired_before);
+        jobs.constraints.long_ago = engine.long_before(points.earliest_time);
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;
         let why = futile::why(&version, options, &jobs.constraints, &compaction);
@@ -123,9 +123,9 @@ impl<'e> Job<'e> for Compact<'e> {
         // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
         let tables = engine.table_options();
-        let ReadPoints { snapshots, tombstones, expired_before, .. } = points;
+        let ReadPoints { snapshots, tombstones, earliest_time, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
-        let job = job.with_range_tombstones(tombstones).with_expired_before(expired_before);
+        let job = job.with_range_tombstones(tombstones).at_earliest_time(earliest_time);
         let job = job.with_operand_rule(engine.merges.rule.clone());
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(&engine.options, &jobs);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::{Expiry, Result, ValuePointer};
+use cleavedb_base::{Lasting, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::ValueGcObserver;
 use cleavedb_values::GroupTable;
@@ -25,7 +25,7 @@ pub(crate) struct DroppedPointers {
 
 impl ValueGcObserver for DroppedPointers {
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
-        let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+        let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
         let place = match self.groups.extent_of(pointer) {
             Some(extent) => extent.place,
             None => Location::of_file(pointer.file),
@@ -37,8 +37,8 @@ impl ValueGcObserver for DroppedPointers {
     #[inline]
     fn filtered(&mut self, entry: &Entry<'_>) -> Result<Option<Replaced>> {
         let Some(filter) = &self.filter else { return Ok(None) };
-        let (expiry, value) = Expiry::split(entry.kind.expires(), entry.value)?;
-        filter.replaced(entry.key, expiry, &|| Ok(Bytes::copy_from_slice(value)))
+        let Lasting { value, until } = entry.kind.split(entry.value)?;
+        filter.replaced(entry.key, until, &|| Ok(Bytes::copy_from_slice(value)))
     }
 
     fn split(&self) -> Self {

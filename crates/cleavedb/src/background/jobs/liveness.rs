@@ -26,6 +26,7 @@ use cleavedb_values::GroupTable;
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
 
+use crate::engine::expiry::is_past;
 use crate::engine::read_points::ReadPoints;
 use crate::settings::filter::JobFilter;
 use crate::store::state::ReadState;
@@ -178,17 +179,17 @@ impl Liveness for MergeJoinLiveness<'_> {
 /// A version that a group has a record of and the index has no value of any more.
 struct Gone {
     seq: SeqNo,
-    /// Whether it has expired. Otherwise a range tombstone deleted it, and all older ones with it.
-    expired: bool,
+    /// Whether its value is over. Otherwise a range tombstone deleted it, with all older ones.
+    over: bool,
     /// Whether the index has a tombstone in its place.
     in_table: bool,
 }
 
 impl Gone {
-    /// What it counts as: one that has expired still hides older ones.
+    /// What it counts as: one that is over still hides older ones.
     fn counts_as(&self) -> Option<Visible> {
-        let &Self { seq, expired, in_table } = self;
-        expired.then_some(Visible { seq, content: Content::Delete, in_table, filtered: false })
+        let &Self { seq, over, in_table } = self;
+        over.then_some(Visible { seq, content: Content::Delete, in_table, filtered: false })
     }
 }
 
@@ -214,15 +215,12 @@ impl ReadView {
     /// Values, short ones too, and tags that the index does not have any more, among those that
     /// have expired, or that a range tombstone may have deleted that is forgotten since.
     fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<Gone>> {
-        let is_expired = |record: &ScannedRecord<'_>| {
-            let is_over = record.expiry().is_over(self.points.expired_before);
-            is_over && !planted(Bug::ExpiredRecordRevived)
-        };
+        let is_over = |record: &ScannedRecord<'_>| is_past(&record.value(), &self.points);
         let may_be_gone = |record: &&ScannedRecord<'_>| {
             let is_old = record.seq < self.state.forgotten_upto;
             // An operand may be in the index in a newer one.
             let has_value = !matches!(record.kind, RecordKind::Delete | RecordKind::Operand);
-            (is_old || is_expired(record)) && has_value
+            (is_old || is_over(record)) && has_value
         };
         let mut asked = records.iter().filter(may_be_gone).peekable();
         if asked.peek().is_none() || planted(Bug::ForgottenRecordRevived) {
@@ -233,15 +231,15 @@ impl ReadView {
         let known = version.versions_of(u64::MAX, key, hash, self.points.read_point)?;
         let find = |record: &ScannedRecord<'_>| {
             let entry = known.iter().find(|entry| entry.seq == record.seq);
-            let (in_table, expired) = (entry.is_some(), is_expired(record));
+            let (in_table, over) = (entry.is_some(), is_over(record));
             let gone = entry.is_none_or(|entry| entry.kind == EntryKind::Delete);
             // A range tombstone is not forgotten while the index has anything that it covers: with
             // an older entry there, a newer one has taken this value up, by an operand.
             let is_taken_up = !in_table
-                && !expired
+                && !over
                 && !planted(Bug::TakenUpIsGone)
                 && known.iter().any(|entry| entry.seq < record.seq);
-            (gone && !is_taken_up).then_some(Gone { seq: record.seq, expired, in_table })
+            (gone && !is_taken_up).then_some(Gone { seq: record.seq, over, in_table })
         };
         Ok(asked.filter_map(find).collect())
     }
@@ -254,12 +252,12 @@ impl ReadView {
         let Some(newest) = visible.first_mut().filter(|newest| newest.in_table) else {
             return Ok(());
         };
-        let Content::Pointer(pointer, expiry) = newest.content else { return Ok(()) };
-        if pointer != record.pointer {
+        let Content::Pointer(pointer) = newest.content else { return Ok(()) };
+        if pointer.value != record.pointer {
             return Ok(());
         }
-        let read = || self.state.segments.read(pointer, record.key(), record.seq);
-        if let Some((kind, value)) = filter.replaced(record.key(), expiry, &read)? {
+        let read = || self.state.segments.read(record.pointer, record.key(), record.seq);
+        if let Some((kind, value)) = filter.replaced(record.key(), pointer.until, &read)? {
             newest.content = Content::of(kind, &value)?;
             newest.filtered = true;
         }
@@ -325,7 +323,7 @@ impl ReadView {
         // value below has expired: its entry may be there still, and no reader sees it.
         if answered.iter().any(|version| version.content.kind() == EntryKind::Operand) {
             let is_over = |version: &Visible| match version.content {
-                Content::Pointer(_, expiry) => expiry.is_over(self.points.expired_before),
+                Content::Pointer(pointer) => !pointer.is_there(|| self.points.earliest_time),
                 _ => false,
             };
             let lives = |version: &Visible| lives(version) && !is_over(version);
@@ -341,8 +339,8 @@ impl ReadView {
     }
 
     fn is_in_a_segment(&self, version: &Visible) -> bool {
-        let Content::Pointer(pointer, _) = version.content else { return false };
-        let segment = self.state.segments.get(pointer.file);
+        let Content::Pointer(pointer) = version.content else { return false };
+        let segment = self.state.segments.get(pointer.value.file);
         segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{Error, ErrorKind, Expiry, KeyspaceId, Result, StoredOperand, ValuePointer};
+use cleavedb_base::{Error, ErrorKind, KeyspaceId, Lasting, Result, StoredOperand, ValuePointer};
 use cleavedb_storage::log::LoggedOp;
 use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_values::{Dictionaries, compression};
@@ -18,7 +18,6 @@ use crate::engine::Engine;
 use crate::engine::range_deletes::{FORGOTTEN, RANGES};
 use crate::operations::catalog::NAMES;
 use crate::settings::merge::Operand;
-use crate::settings::time;
 use crate::store::manifest::LoadedRange;
 use crate::writes::dictionaries::DICTIONARIES;
 
@@ -173,13 +172,12 @@ fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
             ChangeKind::Merge { key, operand: Operand::new(operator, operand) }
         }
         kind if kind.is_blob() => {
-            let (expiry, pointer) = Expiry::split(kind.expires(), &value)?;
-            let len = blob_len(ValuePointer::decode(pointer)?).unwrap_or_default();
-            ChangeKind::PutBlob { key, len, expires: time::expires_at(expiry) }
+            let pointer = ValuePointer::of_entry(kind.as_entry(), &value)?;
+            let len = blob_len(pointer.value).unwrap_or_default();
+            ChangeKind::PutBlob { key, len, expires: pointer.until.time() }
         }
         kind => {
-            let (expiry, rest) = Expiry::split(kind.expires(), &value)?;
-            let expires = time::expires_at(expiry);
+            let Lasting { value: rest, until } = kind.split(&value)?;
             let value = match header.compressed {
                 true => {
                     let mut whole = Vec::new();
@@ -189,7 +187,7 @@ fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
                 }
                 false => value.slice_ref(rest),
             };
-            ChangeKind::Put { key, value, expires }
+            ChangeKind::Put { key, value, expires: until.time() }
         }
     })
 }

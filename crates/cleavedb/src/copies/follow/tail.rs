@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, RecordKind};
+use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::log::{Batches, FileHeader, LogReader, LoggedOp, Values};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
@@ -217,7 +217,7 @@ impl LogTail {
             if op.header.compressed {
                 op.value = self.decompressed(&op, live)?;
             }
-            op.header.kind = RecordKind::Inline.expiring(op.header.kind.expires());
+            op.header.kind = op.header.kind.as_inline();
         }
         insert_logged(&self.slot, &op, file);
         self.last_seq = self.last_seq.max(op.header.seq);
@@ -226,13 +226,13 @@ impl LogTail {
         Ok(())
     }
 
-    /// The value of an operation, decompressed, behind its expiry if it has one. Its dictionary is
-    /// in the tail before it, or in tables.
+    /// The value of an operation, decompressed, behind what stands in front of it. Its dictionary
+    /// is in the tail before it, or in tables.
     fn decompressed(&self, op: &LoggedOp, live: &LiveFiles) -> Result<Vec<u8>> {
-        let (expiry, value) = op.value.split_at(op.header.kind.front_len());
-        let mut whole = expiry.to_vec();
+        let (front, value) = op.value.split_at(op.header.kind.front_len());
+        let mut whole = front.to_vec();
         if compression::decompress(value, &self.dictionaries, &mut whole).is_err() {
-            whole.truncate(expiry.len());
+            whole.truncate(front.len());
             dictionaries::add_of_tables(&live.version, &self.dictionaries)?;
             compression::decompress(value, &self.dictionaries, &mut whole)?;
         }

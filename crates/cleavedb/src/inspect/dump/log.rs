@@ -121,7 +121,7 @@ impl LogWalk<'_, '_, '_> {
             (_, Some(mark)) => {
                 facts.push(("previous_end", mark.previous_end.into()));
                 facts.push(("durable", mark.durable.into()));
-                self.out.line(offset, records::named(header.kind), facts)?;
+                self.out.line(offset, header.kind.name(), facts)?;
                 self.remember(offset, mark);
             }
             _ => records::operation(offset, header, key, value, facts, self.out)?,

@@ -13,6 +13,7 @@
 
 mod request;
 mod line;
+mod expiry;
 mod words;
 mod edits;
 mod records;

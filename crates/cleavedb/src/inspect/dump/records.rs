@@ -5,39 +5,13 @@ use std::ops::ControlFlow;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{Expiry, ValuePointer};
+use cleavedb_base::{Lasting, ValuePointer};
 use cleavedb_storage::log::FileHeader;
 use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_storage::{FileKind, Name};
 
+use super::expiry::ends;
 use super::line::{DumpFact, Facts, Out, key_facts};
-
-/// The name of a kind of record.
-pub(super) fn named(kind: RecordKind) -> &'static str {
-    match kind {
-        RecordKind::Delete => "delete",
-        RecordKind::Inline => "put",
-        RecordKind::Separated => "put separated",
-        RecordKind::Tag => "tag",
-        RecordKind::ExpiringInline => "put expiring",
-        RecordKind::ExpiringSeparated => "put separated expiring",
-        RecordKind::Operand => "merge",
-        RecordKind::Blob => "put blob",
-        RecordKind::ExpiringBlob => "put blob expiring",
-        RecordKind::SyncMarker => "mark",
-        RecordKind::FileHeader => "file header",
-        RecordKind::Edit => "edit",
-        RecordKind::Filter => "filter",
-        RecordKind::KeyBlock => "key block",
-        RecordKind::BlobPiece => "piece",
-        RecordKind::BlobEnd => "end of blob",
-    }
-}
-
-/// When a value expires, in milliseconds since the beginning of 1970.
-pub(super) fn expires(expiry: Expiry) -> Option<(&'static str, DumpFact<'static>)> {
-    (!expiry.is_never()).then(|| ("expires", expiry.millis().into()))
-}
 
 /// Shows the record of an operation; `facts` come first.
 pub(super) fn operation<'a>(
@@ -51,9 +25,9 @@ pub(super) fn operation<'a>(
     facts.push(("seq", header.seq.into()));
     facts.extend(key_facts(header.keyspace, key));
     if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag)
-        && let Ok((expiry, value)) = Expiry::split(header.kind.expires(), value)
+        && let Ok(Lasting { value, until }) = header.kind.split(value)
     {
-        facts.extend(expires(expiry));
+        facts.extend(ends(until));
         facts.push(("value_len", (header.stored_value_len() as u64).into()));
         if header.compressed {
             facts.push(("compressed", "yes".into()));
@@ -72,13 +46,13 @@ pub(super) fn operation<'a>(
         facts.push(("batch", "goes on".into()));
     }
     facts.push(("checksum", "ok".into()));
-    out.item(offset, named(header.kind), facts)
+    out.item(offset, header.kind.name(), facts)
 }
 
 /// Shows a record whose header is valid and whose payload is not; `facts` come last.
 pub(super) fn damaged(offset: u64, header: &Header, out: &mut Out<'_>) -> ControlFlow<()> {
     let facts = vec![
-        ("kind", named(header.kind).into()),
+        ("kind", header.kind.name().into()),
         ("seq", header.seq.into()),
         ("key_len", u64::from(header.key_len).into()),
         ("value_len", u64::from(header.value_len).into()),
@@ -106,7 +80,7 @@ pub(super) fn file_header(
         ("previous_end", header.previous_end.into()),
         ("durable", header.durable.into()),
     ];
-    out.line(0, named(RecordKind::FileHeader), facts)?;
+    out.line(0, RecordKind::FileHeader.name(), facts)?;
     ControlFlow::Continue(Some(header))
 }
 

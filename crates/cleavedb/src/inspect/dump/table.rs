@@ -7,15 +7,15 @@ use std::sync::Arc;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{
-    EntryKind, Error, Expiry, FileNumber, KeyspaceId, StoredOperand, ValuePointer,
+    EntryKind, Error, FileNumber, KeyspaceId, Lasting, StoredOperand, ValuePointer,
 };
 use cleavedb_index::table::TableParts;
 use cleavedb_index::table_format::BlockHandle;
 use cleavedb_index::{Entry, TableMeta};
 use cleavedb_storage::File;
 
+use super::expiry::ends;
 use super::line::{DumpFact, Facts, Out, key_facts, user_key};
-use super::records::expires;
 use super::words;
 
 /// Dumps table `number` in `file`; `known` are the manifest's facts about it.
@@ -74,9 +74,9 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
         EntryKind::Delete => "delete",
         kind if kind.is_pointer() => {
             match ValuePointer::of_entry(entry.kind, entry.value) {
-                Ok((pointer, expiry)) => {
-                    facts.extend(expires(expiry));
-                    facts.extend(points_to(pointer));
+                Ok(pointer) => {
+                    facts.extend(ends(pointer.until));
+                    facts.extend(points_to(pointer.value));
                 }
                 Err(error) => out.damage(located(error, block))?,
             }
@@ -97,9 +97,9 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
         }
         EntryKind::Marker => "hot",
         _ => {
-            match Expiry::split(entry.kind.expires(), entry.value) {
-                Ok((expiry, value)) => {
-                    facts.extend(expires(expiry));
+            match entry.kind.split(entry.value) {
+                Ok(Lasting { value, until }) => {
+                    facts.extend(ends(until));
                     facts.push(("value_len", (value.len() as u64).into()));
                     if out.values {
                         facts.push(("value", DumpFact::Value(value)));

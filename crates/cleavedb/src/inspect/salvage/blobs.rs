@@ -24,7 +24,7 @@ impl FoundLone {
     /// Whether an entry points to one of them.
     pub(super) fn have(&self, entry: &Entry<'_>) -> bool {
         let found = || ValuePointer::of_entry(entry.kind, entry.value);
-        entry.kind.is_pointer() && found().is_ok_and(|(pointer, _)| self.0.contains(&pointer.file))
+        entry.kind.is_pointer() && found().is_ok_and(|pointer| self.0.contains(&pointer.value.file))
     }
 }
 
@@ -33,8 +33,7 @@ impl FoundLone {
 pub(super) fn lone_end(record: &Record<'_>, place: ValuePointer) -> Result<Option<ValuePointer>> {
     let kind = record.header.kind;
     if kind.is_blob() {
-        let (pointer, _) = ValuePointer::of_entry(kind.as_entry(), record.value)?;
-        return Ok(Some(pointer));
+        return Ok(Some(ValuePointer::of_entry(kind.as_entry(), record.value)?.value));
     }
     Ok((kind == RecordKind::BlobEnd).then_some(place))
 }

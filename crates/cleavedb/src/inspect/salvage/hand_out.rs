@@ -8,7 +8,7 @@ use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::record::Record;
 use cleavedb_base::{
-    EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
+    EncodedKey, Error, FileNumber, KeyspaceId, Lasting, Result, SeqNo, ValuePointer,
 };
 use cleavedb_index::{Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
@@ -22,8 +22,8 @@ use super::merged::MergedKeys;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
 use crate::engine::range_deletes::{self, RANGES};
-use crate::operations::catalog::{self, DEFAULT_NAME, KeyspaceOptions, NAMES};
-use crate::settings::time;
+use crate::operations::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::settings::keyspace_options::KeyspaceOptions;
 use crate::writes::dictionaries::{self, DICTIONARIES};
 
 /// What the system keyspace says.
@@ -57,15 +57,13 @@ impl Salvage {
             }
             !is_deleted || !known.operands.is_empty()
         });
-        self.hand_out_keys(keys, &mut |encoded_key, value, expiry| {
+        self.hand_out_keys(keys, &mut |encoded_key, found| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
-            let expires = time::expires_at(expiry);
             match keyspaces.get(&id) {
-                Some((keyspace, _)) => visit(Saved { keyspace, key, value, expires }),
+                Some((keyspace, _)) => visit(Saved::of(keyspace, key, found)),
                 None => {
                     unnamed.insert(id);
-                    let keyspace = &unnamed_keyspace(id);
-                    visit(Saved { keyspace, key, value, expires })
+                    visit(Saved::of(&unnamed_keyspace(id), key, found))
                 }
             }
         })?;
@@ -89,8 +87,9 @@ impl Salvage {
             records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
         let counted = (self.report.keys, self.report.value_bytes);
         let dictionaries = self.dictionaries.clone();
-        self.hand_out_keys(records, &mut |encoded_key, value, _| {
+        self.hand_out_keys(records, &mut |encoded_key, found| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            let value = found.value;
             let read = match key.first() {
                 Some(&NAMES) => catalog::decode(key, value).map(|(name, id, options)| {
                     keyspaces.insert(id, (name, options));
@@ -169,8 +168,7 @@ impl Salvage {
                 }
             }
         }
-        let mut visit_merged =
-            |key: &[u8], value: &[u8], expiry| merged.visit(key, value, expiry, visit);
+        let mut visit_merged = |key: &[u8], value: Lasting<&[u8]>| merged.visit(key, value, visit);
         self.hand_out_entries(in_tables, &mut visit_merged)?;
         self.hand_out_records(in_records, &mut visit_merged)?;
         self.report.keys += merged.visit_rest(visit)?;
@@ -190,13 +188,13 @@ impl Salvage {
             let (mut done, mut count, mut bytes, mut lost) = (Ok(()), 0, 0, Vec::new());
             self.read_table(table, &mut |entry| {
                 if done.is_ok() && keys.get(entry.key) == Some(&entry.seq) {
-                    let (found, expiry) = match self.value_of_entry(entry) {
+                    let found = match self.value_of_entry(entry) {
                         Ok(found) => found,
                         Err(error) => return lost.push((entry.key.to_vec(), error)),
                     };
                     count += 1;
-                    bytes += found.len() as u64;
-                    done = visit(entry.key, &found, expiry);
+                    bytes += found.value.len() as u64;
+                    done = visit(entry.key, Lasting { value: &found.value, until: found.until });
                 }
             })?;
             done?;
@@ -223,8 +221,8 @@ impl Salvage {
             let (_, file) = open.as_ref().expect("it was opened above");
             let value = self.read_record(&**file, number, offset, len, &window);
             match value {
-                Ok((value, expiry)) => {
-                    visit(&key, &value, expiry)?;
+                Ok(Lasting { value, until }) => {
+                    visit(&key, Lasting { value: &value, until })?;
                     self.report.keys += 1;
                     self.report.value_bytes += value.len() as u64;
                 }
@@ -241,15 +239,14 @@ impl Salvage {
         list(&mut self.report.lost, &mut self.report.lost_keys, key);
     }
 
-    /// The value in an entry of a table, or in the lone file to which that points, and when it
-    /// expires.
-    fn value_of_entry<'v>(&self, entry: &Entry<'v>) -> Result<(Cow<'v, [u8]>, Expiry)> {
-        let (expiry, value) = Expiry::split(entry.kind.expires(), entry.value)?;
+    /// The value in an entry of a table, or in the lone file to which that points.
+    fn value_of_entry<'v>(&self, entry: &Entry<'v>) -> Result<Lasting<Cow<'v, [u8]>>> {
+        let Lasting { value, until } = entry.kind.split(entry.value)?;
         if !entry.kind.is_pointer() {
-            return Ok((Cow::Borrowed(value), expiry));
+            return Ok(Lasting { value: Cow::Borrowed(value), until });
         }
         let value = self.read_lone(ValuePointer::decode(value)?, entry.key)?;
-        Ok((Cow::Owned(value), expiry))
+        Ok(Lasting { value: Cow::Owned(value), until })
     }
 
     fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
@@ -260,8 +257,7 @@ impl Salvage {
         file.unwrap_or_else(|| self.files.open(&Name::numbered(FileKind::Log, number)))
     }
 
-    /// The value of a record that the search has found, from its file or the window, and when it
-    /// expires.
+    /// The value of a record that the search has found, from its file or the window.
     fn read_record(
         &self,
         file: &dyn File,
@@ -269,7 +265,7 @@ impl Salvage {
         offset: u64,
         len: usize,
         window: &[u8],
-    ) -> Result<(Vec<u8>, Expiry)> {
+    ) -> Result<Lasting<Vec<u8>>> {
         let failed = |e| Error::io("read a record", e).with("file", number).with("offset", offset);
         let identity = self.identity(number);
         let mut bytes = vec![0; len];
@@ -283,18 +279,19 @@ impl Salvage {
             }
         }
         let record = Record::parse(&bytes, identity, offset)?;
-        let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
+        let Lasting { value, until } = record.header.kind.split(record.value)?;
         let key = EncodedKey::new(record.header.keyspace, record.key);
         let place = ValuePointer { file: number, offset, len: len as u32 };
-        if let Some(end) = lone_end(&record, place)? {
-            return Ok((self.read_lone(end, key.as_bytes())?, expiry));
-        }
-        if !record.header.compressed {
-            return Ok((value.to_vec(), expiry));
-        }
-        let mut decompressed = Vec::new();
-        compression::decompress(value, &self.dictionaries, &mut decompressed)
-            .map_err(|e| e.with("file", number).with("offset", offset))?;
-        Ok((decompressed, expiry))
+        let value = match lone_end(&record, place)? {
+            Some(end) => self.read_lone(end, key.as_bytes())?,
+            None if record.header.compressed => {
+                let mut decompressed = Vec::new();
+                compression::decompress(value, &self.dictionaries, &mut decompressed)
+                    .map_err(|e| e.with("file", number).with("offset", offset))?;
+                decompressed
+            }
+            None => value.to_vec(),
+        };
+        Ok(Lasting { value, until })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::{Expiry, Result};
+use cleavedb_base::{Lasting, Result};
 
 use super::VisitEncoded;
 use crate::settings::merge::MergeOperators;
@@ -48,15 +48,15 @@ impl MergedKeys {
     pub(super) fn visit(
         &mut self,
         encoded_key: &[u8],
-        value: &[u8],
-        expiry: Expiry,
+        value: Lasting<&[u8]>,
         visit: &mut VisitEncoded<'_>,
     ) -> Result<()> {
         let Some(operands) = self.operands.remove(encoded_key) else {
-            return visit(encoded_key, value, expiry);
+            return visit(encoded_key, value);
         };
-        let is_there = !expiry.is_over(Time::new(Arc::new(SystemClock)).millis());
-        self.visit_made(encoded_key, Some(value).filter(|_| is_there), &operands, visit).map(drop)
+        let is_there = value.is_there(|| Time::new(Arc::new(SystemClock)).millis());
+        let value = Some(value.value).filter(|_| is_there);
+        self.visit_made(encoded_key, value, &operands, visit).map(drop)
     }
 
     /// Hands out the keys that have nothing but operands; returns their number.
@@ -77,7 +77,7 @@ impl MergedKeys {
     ) -> Result<bool> {
         let made = self.operators.value(encoded_key, value, operands);
         match made {
-            Ok(made) => visit(encoded_key, &made, Expiry::NEVER).map(|()| true),
+            Ok(made) => visit(encoded_key, Lasting::for_good(&made)).map(|()| true),
             Err(_) => {
                 let key = split_encoded_key(encoded_key).map_or(&[][..], |(_, key)| key).to_vec();
                 let below = self.operators.value_below(encoded_key, value, operands)?;
@@ -86,7 +86,7 @@ impl MergedKeys {
                     return Ok(false);
                 };
                 self.below.push(key);
-                visit(encoded_key, &below, Expiry::NEVER).map(|()| true)
+                visit(encoded_key, Lasting::for_good(&below)).map(|()| true)
             }
         }
     }

@@ -14,6 +14,7 @@
 //! Memory holds all keys, with about a hundred bytes for each of their records, and no values.
 
 mod report;
+mod saved;
 mod known;
 mod merged;
 mod blobs;
@@ -23,10 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
+use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, KeyspaceId, Lasting, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
@@ -35,7 +35,7 @@ use cleavedb_values::{Dictionaries, ValueLayout};
 
 use crate::control::debug::debug;
 use crate::inspect::unopened::{Unopened, window_behind};
-use crate::operations::catalog::KeyspaceOptions;
+use crate::settings::keyspace_options::KeyspaceOptions;
 use crate::settings::merge::MergeOperators;
 use crate::settings::options::{LogPolicy, Options, Preset};
 use crate::settings::volume::Volume;
@@ -46,6 +46,7 @@ use hand_out::System;
 use known::{FoundRecord, Indexed, Known, RecordPlace};
 use report::Damage;
 pub use report::SalvageReport;
+pub use saved::Saved;
 
 /// A damaged database, searched.
 pub struct Salvage {
@@ -70,24 +71,11 @@ pub struct Salvage {
 
 debug!(Salvage, |_| {});
 
-/// A key that was saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Saved<'a> {
-    /// Name of its keyspace.
-    pub keyspace: &'a str,
-    /// The key.
-    pub key: &'a [u8],
-    /// The value of the key.
-    pub value: &'a [u8],
-    /// When the value expires, or has expired; `None` if it stays.
-    pub expires: Option<SystemTime>,
-}
-
 /// Called with each key that was saved.
 pub type Visit<'a> = dyn FnMut(Saved<'_>) -> Result<()> + 'a;
 
-/// Called with a tree key, its value, and when the value expires.
-type VisitEncoded<'a> = dyn FnMut(&[u8], &[u8], Expiry) -> Result<()> + 'a;
+/// Called with a tree key and its value.
+type VisitEncoded<'a> = dyn FnMut(&[u8], Lasting<&[u8]>) -> Result<()> + 'a;
 
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
@@ -211,8 +199,7 @@ impl Salvage {
                     known.operands.add_of_table(entry.seq, entry.value);
                 } else if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
                     let Entry { seq, kind, .. } = *entry;
-                    let is_whole = kind.without_expiry() == EntryKind::Inline;
-                    let leads = is_whole || lone_files.have(entry);
+                    let leads = kind.is_inline() || lone_files.have(entry);
                     known.entry = Some(Indexed { seq, kind, table: number, leads });
                 }
             });

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 use cleavedb_base::codec::varint_len;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Expiry, KeyspaceId, Result, StoredOperand};
+use cleavedb_base::{KeyspaceId, Result, StoredOperand};
 
 use super::{BatchOp, BatchOpKind, WriteBatch, memory_of, room};
 use crate::operations::catalog::{CatalogEntry, KeyspaceRef};
-use crate::settings::time::{self, Lifetime};
+use crate::settings::time::Lifetime;
 
 /// One operation of a batch, as [`WriteBatch::iter`] returns it. Later releases may have more.
 ///
@@ -76,8 +76,8 @@ impl PutLifetime {
     fn of(lifetime: Lifetime) -> Self {
         match lifetime {
             Lifetime::OfKeyspace => Self::OfKeyspace,
-            Lifetime::For(ttl) => Self::For(ttl),
-            Lifetime::Until(expiry) => time::expires_at(expiry).map_or(Self::Forever, Self::Until),
+            Lifetime::For(time) => Self::For(time),
+            Lifetime::Until(end) => end.time().map_or(Self::Forever, Self::Until),
         }
     }
 }
@@ -145,11 +145,7 @@ impl WriteBatch {
             Some(to) if op.kind == BatchOpKind::Range => {
                 RANGE_LEN + varint_len(from.len() as u64) + varint_len(to.len() as u64)
             }
-            _ => match op.lifetime {
-                Lifetime::For(_) => Expiry::LEN,
-                Lifetime::Until(expiry) if !expiry.is_never() => Expiry::LEN,
-                _ => 0,
-            },
+            _ => op.lifetime.front_len(),
         };
         let more: usize = self.parts().map(of_range).sum();
         (self.bytes.len() + HEADER_LEN * self.ops.len() + more) as u64
@@ -192,7 +188,8 @@ mod tests {
     use cleavedb_base::KeyspaceId;
 
     use super::*;
-    use crate::operations::catalog::{Catalog, KeyspaceOptions};
+    use crate::operations::catalog::Catalog;
+    use crate::settings::keyspace_options::KeyspaceOptions;
     use crate::settings::merge::Operand;
 
     /// Each operation in words.

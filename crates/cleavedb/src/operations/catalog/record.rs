@@ -1,20 +1,12 @@
 //! What is stored of a keyspace: its name is the key of a record, its id and its options the value.
 
-use std::time::Duration;
-
 use cleavedb_base::codec::{Cursor, put_varint};
-use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
-use cleavedb_values::ValueCompression;
+use cleavedb_base::{Error, KeyspaceId, Result};
 
-use super::KeyspaceOptions;
+use crate::settings::keyspace_options::KeyspaceOptions;
 
 /// First byte of the keys of the system keyspace that name a keyspace.
 pub(crate) const NAMES: u8 = b'k';
-
-/// Tags of options in a record.
-const MIN_SEPARATED: u64 = 1;
-const TTL: u64 = 2;
-const COMPRESSION: u64 = 3;
 
 /// The key, in the system keyspace, of the keyspace `name`.
 pub(crate) fn name_key(name: &str) -> Vec<u8> {
@@ -25,18 +17,7 @@ pub(crate) fn name_key(name: &str) -> Vec<u8> {
 pub(crate) fn encode(id: KeyspaceId, options: KeyspaceOptions) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, u64::from(id.0));
-    if let Some(least) = options.min_separated {
-        put_varint(&mut out, MIN_SEPARATED);
-        put_varint(&mut out, least as u64);
-    }
-    if let Some(ttl) = options.ttl {
-        put_varint(&mut out, TTL);
-        put_varint(&mut out, u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
-    }
-    if let Some(compression) = options.compression {
-        put_varint(&mut out, COMPRESSION);
-        put_varint(&mut out, compression as u64);
-    }
+    options.encode(&mut out);
     out
 }
 
@@ -48,34 +29,16 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(String, KeyspaceId, Ke
     let id = u16::try_from(cursor.varint()?).ok().map(KeyspaceId);
     let id = id.filter(|id| ![KeyspaceId::DEFAULT, KeyspaceId::SYSTEM].contains(id));
     let id = id.ok_or_else(|| Error::corruption("a keyspace has an id that it cannot have"))?;
-    let mut options = KeyspaceOptions::default();
-    while !cursor.is_empty() {
-        match cursor.varint()? {
-            MIN_SEPARATED => {
-                let least = usize::try_from(cursor.varint()?).unwrap_or(usize::MAX);
-                options.min_separated = Some(least);
-            }
-            TTL => options.ttl = Some(Duration::from_millis(cursor.varint()?)),
-            COMPRESSION => options.compression = Some(decode_compression(cursor.varint()?)?),
-            tag => {
-                let what = "a keyspace has an option that this release does not know";
-                return Err(Error::new(ErrorKind::NewerFormat, what).with("option", tag));
-            }
-        }
-    }
-    Ok((name.to_owned(), id, options))
-}
-
-fn decode_compression(stored: u64) -> Result<ValueCompression> {
-    let mut all = ValueCompression::ALL.into_iter().map(|(_, compression)| compression);
-    all.find(|compression| *compression as u64 == stored).ok_or_else(|| {
-        let what = "a keyspace is compressed in a way that this release does not know";
-        Error::new(ErrorKind::NewerFormat, what).with("compression", stored)
-    })
+    Ok((name.to_owned(), id, KeyspaceOptions::decode(&mut cursor)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use cleavedb_base::ErrorKind;
+    use cleavedb_values::ValueCompression;
+
     use super::*;
 
     #[test]

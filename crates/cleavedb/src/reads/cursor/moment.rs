@@ -68,8 +68,7 @@ impl Moment {
     /// keyspace is learnt.
     pub(super) fn seek_first(&self, iter: &mut VisibleIter, bounds: &Bounds) -> Result<()> {
         iter.seek_first()?;
-        // A value that has expired may be there at another time.
-        if self.pending.is_none() && !iter.has_met_expired() {
+        if self.pending.is_none() && !iter.depends_on_time() {
             let (commit, first) = (&self.engine.commit, iter.valid().then(|| iter.key()));
             let is_watched = commit.fronts.found(bounds, first, self.at.seq);
             // Where a reader follows, what becomes visible is not noted.
@@ -102,7 +101,7 @@ impl Moment {
     /// The value that a look-up finds; `lost` says what is wrong if there is none.
     fn look_up(&self, encoded_key: &[u8], lost: &str) -> Result<Bytes> {
         let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), ReadFor::Engine)?;
-        found.map(|(value, _)| value).ok_or_else(|| Error::corruption(lost))
+        found.map(|found| found.value).ok_or_else(|| Error::corruption(lost))
     }
 
     /// The value of a key with a marker: its newest version, if the cursor sees that, or else the

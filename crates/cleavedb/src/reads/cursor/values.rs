@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use cleavedb_base::{EntryKind, Error, Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Error, Expiry, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_index::VisibleIter;
 use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
 
 use super::{Cursor, Direction, Place};
 use crate::reads::value_reader::{FoundValue, ValueReader};
-use crate::settings::time;
 
 /// Bytes of the longest value that a cursor keeps.
 const KEPT_MAX: usize = 1 << 20;
@@ -98,8 +97,8 @@ impl ReadAhead {
 pub(super) struct CursorEntry {
     pub(super) encoded_key: Bytes,
     seq: SeqNo,
-    /// When its value expires; one with a marker has none that does.
-    pub(super) expiry: Expiry,
+    /// Until when its value is there; one with a marker has one that stays.
+    until: Expiry,
     value: EntryValue,
 }
 
@@ -132,8 +131,8 @@ impl CursorEntry {
             EntryKind::Operand => EntryValue::Merged,
             _ => EntryValue::Known(iter.keep_value()),
         };
-        let (encoded_key, expiry) = (Bytes::copy_from_slice(iter.key()), iter.expiry());
-        Self { encoded_key, seq: iter.seq(), expiry, value }
+        let (encoded_key, until) = (Bytes::copy_from_slice(iter.key()), iter.until());
+        Self { encoded_key, seq: iter.seq(), until, value }
     }
 
     /// Keeps its value for the next call, unless it is long: a cursor keeps several entries.
@@ -167,28 +166,25 @@ impl Cursor {
     /// When the value of the key that it is on expires; `None` if it does not, or if the cursor is
     /// on no key. The value is not read.
     pub fn expiry(&self) -> Option<SystemTime> {
-        match &self.place {
-            Place::On(at) => time::expires_at(self.row[*at].expiry),
-            _ => None,
-        }
+        if let Place::On(at) = self.place { self.row[at].until.time() } else { None }
     }
 
     /// A reader of the value of the key that it is on; `None` if it is on no key. Of a blob
     /// ([`crate::Keyspace::put_reader`]) it reads what it is asked for.
     pub fn reader(&mut self) -> Result<Option<ValueReader>> {
         let Place::On(at) = self.place else { return self.value().map(|_| None) };
-        let CursorEntry { encoded_key, seq, expiry, value } = &self.row[at];
-        let expiry = *expiry;
+        let CursorEntry { encoded_key, seq, until, value } = &self.row[at];
+        let until = *until;
         if let EntryValue::Pointer(pointer) | EntryValue::Place(pointer, _) = value {
             self.moment.engine.gate.check_held()?;
             let segments = &self.moment.state.segments;
             let found = FoundValue::lone(segments, *pointer, encoded_key, *seq);
             if let Some(found) = found.map_err(|e| self.moment.engine.explained(e))? {
-                return Ok(Some(ValueReader::new(found, expiry)));
+                return Ok(Some(ValueReader::new(Lasting { value: found, until })));
             }
         }
-        let value = self.value()?;
-        Ok(value.map(|value| ValueReader::new(FoundValue::Whole(value), expiry)))
+        let value = self.value()?.map(FoundValue::Whole);
+        Ok(value.map(|value| ValueReader::new(Lasting { value, until })))
     }
 
     /// The value of the entry `at`, on which the cursor is, and its place in the row then.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cleavedb_base::{EntryKind, Expiry, Result};
+use cleavedb_base::{EntryKind, Lasting, Result};
 
 use crate::engine::Engine;
 use crate::reads::search::{Found, Look, RecordRef, SearchKey, looking};
@@ -45,7 +45,7 @@ pub(super) fn get(
     engine: &Engine,
     key: SearchKey<'_>,
     snapshot: Option<ReadPoint>,
-) -> Result<Option<(Bytes, Expiry)>> {
+) -> Result<Option<Lasting<Bytes>>> {
     make(engine, key, snapshot, |value, operands| {
         engine.merges.operators().value(key.encoded, value, operands).map(Some)
     })
@@ -53,7 +53,7 @@ pub(super) fn get(
 
 /// The value of a key below the first operand that cannot be applied.
 #[cold]
-pub(super) fn get_below(engine: &Engine, key: SearchKey<'_>) -> Result<Option<(Bytes, Expiry)>> {
+pub(super) fn get_below(engine: &Engine, key: SearchKey<'_>) -> Result<Option<Lasting<Bytes>>> {
     make(engine, key, None, |value, operands| {
         engine.merges.operators().value_below(key.encoded, value, operands)
     })
@@ -65,48 +65,49 @@ fn make(
     key: SearchKey<'_>,
     snapshot: Option<ReadPoint>,
     apply: impl Fn(Option<&[u8]>, &[Cow<'_, [u8]>]) -> Result<Option<Vec<u8>>>,
-) -> Result<Option<(Bytes, Expiry)>> {
+) -> Result<Option<Lasting<Bytes>>> {
     looking(engine, snapshot, |look| {
         let Some(versions) = Versions::of(look, key)? else { return Ok(None) };
         let length = versions.length();
-        let (value, expiry) = match versions.below {
-            Found::Absent | Found::Operand => (None, Expiry::NEVER),
-            Found::Value(value, expiry) => (Some(value), expiry),
-            Found::Record(record, expiry) => {
-                let RecordRef { pointer, seq } = record;
+        let value = match versions.below {
+            Found::Absent | Found::Operand => None,
+            Found::Value(value) => Some(value),
+            Found::Record(record) => {
+                let RecordRef { pointer, seq } = record.value;
                 let read = |state: &ReadState| state.segments.read(pointer, key.encoded, seq);
-                let value = look.value(key, record, |value| value, read)?;
+                let value = look.value(key, record.value, |value| value, read)?;
                 let Some(value) = value else { return Ok(None) };
-                (Some(value), expiry)
+                Some(record.map(|_| value))
             }
         };
         if length.operands == 0 {
-            return Ok(Some(value.map(|value| (value, expiry))));
+            return Ok(Some(value));
         }
-        let made = apply(value.as_deref(), &versions.operands)?;
+        let below = value.as_ref().map(|below| &*below.value);
+        let made = apply(below, &versions.operands)?;
         let Some(made) = made else { return Ok(Some(None)) };
         if snapshot.is_none() && length.outweighs(made.len()) {
             engine.merges.long_chains.add(key.encoded);
         }
-        Ok(Some(Some((made.into(), expiry))))
+        Ok(Some(Some(value.unwrap_or(Lasting::for_good(Bytes::new())).map(|_| made.into()))))
     })
 }
 
-/// The operands of a tree key at `snapshot`, the length of the value below them, nearly, and when
-/// that expires.
+/// The operands of a tree key at `snapshot`, and the length of the value below them, nearly.
 pub(crate) fn chain(
     engine: &Engine,
     encoded_key: &[u8],
     snapshot: ReadPoint,
-) -> Result<(ChainLength, usize, Expiry)> {
+) -> Result<(ChainLength, Lasting<usize>)> {
     let key = SearchKey::new(encoded_key);
     looking(engine, Some(snapshot), |look| {
         let Some(versions) = Versions::of(look, key)? else { return Ok(None) };
         let length = versions.length();
-        Ok(Some(match versions.below {
-            Found::Value(value, expiry) => (length, value.len(), expiry),
-            Found::Record(record, expiry) => (length, record.pointer.len as usize, expiry),
-            Found::Absent | Found::Operand => (length, 0, Expiry::NEVER),
-        }))
+        let below = match versions.below {
+            Found::Value(value) => value.map(|value| value.len()),
+            Found::Record(record) => record.map(|record| record.pointer.len as usize),
+            Found::Absent | Found::Operand => Lasting::for_good(0),
+        };
+        Ok(Some((length, below)))
     })
 }

@@ -49,7 +49,9 @@ fn jobs_believe_a_jump_ahead_once_it_has_lasted() {
 fn a_time_to_live_begins_with_the_clock_as_it_is() {
     let clock = Arc::new(ManualTime::new(at(50_000)));
     let time = Time::new(clock.clone());
-    let expiry = |millis| Lifetime::For(Duration::from_millis(millis)).expiry(None, &time).millis();
+    let expiry = |millis| {
+        Lifetime::For(Duration::from_millis(millis)).end(Lifetime::after(None), &time).millis()
+    };
     assert_eq!(time.millis(), 50_000);
     clock.set(at(45_000));
     assert_eq!((expiry(30_000), expiry(7)), (75_000, 50_001), "reads still see 50,000");
@@ -63,7 +65,7 @@ fn a_lifetime_ends_no_earlier_than_asked_for() {
     let clock = Arc::new(ManualTime::default());
     let time = Time::new(clock.clone());
     clock.advance(Duration::from_millis(1000));
-    let of = |lifetime: Lifetime, usual| lifetime.expiry(usual, &time).millis();
+    let of = |lifetime: Lifetime, usual| lifetime.end(Lifetime::after(usual), &time).millis();
     let second = Duration::from_secs(1);
     assert_eq!(of(Lifetime::OfKeyspace, None), u64::MAX);
     assert_eq!(of(Lifetime::OfKeyspace, Some(second)), 2000);
@@ -71,6 +73,4 @@ fn a_lifetime_ends_no_earlier_than_asked_for() {
     assert_eq!(of(Lifetime::For(Duration::MAX), None), u64::MAX, "longer than any clock runs");
     assert_eq!(of(Lifetime::until(None), Some(second)), u64::MAX);
     assert_eq!(of(Lifetime::until(Some(UNIX_EPOCH + second)), None), 1000);
-    assert_eq!(expires_at(Expiry::at(1000)), Some(UNIX_EPOCH + second));
-    assert_eq!(expires_at(Expiry::NEVER), None);
 }

@@ -1,7 +1,7 @@
 //! Records of a bulk load in memory, before they are written.
 
-use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{EntryKind, SeqNo};
+use cleavedb_base::SeqNo;
+use cleavedb_base::record::Header;
 use cleavedb_index::Entry;
 
 use crate::operations::encoded_op::EncodedOp;
@@ -46,10 +46,7 @@ impl SortedChunk {
         self.records.iter().map(move |Buffered { header, key_end, end }| {
             let (key, value) = (&self.bytes[begin..*key_end], &self.bytes[*key_end..*end]);
             begin = *end;
-            let kind = match header.kind {
-                RecordKind::Delete => EntryKind::Delete,
-                kind => EntryKind::Inline.expiring(kind.expires()),
-            };
+            let kind = header.kind.as_inline().as_entry();
             (Entry { key, seq: header.seq, kind, repeat: false, value }, *header)
         })
     }

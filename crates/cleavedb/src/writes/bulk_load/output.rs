@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::Header;
-use cleavedb_base::{Error, Expiry, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::FileClass;
 use cleavedb_values::SegmentSet;
@@ -124,11 +124,10 @@ impl LoadOutput {
                 self.tables.add(entry)?;
                 continue;
             }
-            let (expiry, _) = Expiry::split(header.kind.expires(), entry.value)?;
             let place = places.next().ok_or_else(|| {
                 Error::corruption("a bulk load has lost the place of a value that it wrote")
             })?;
-            let (kind, len) = place.encode_entry(expiry, &mut room);
+            let (kind, len) = place.encode_moved(entry.kind, entry.value, &mut room)?;
             self.tables.add(Entry { kind, value: &room[..len], ..entry })?;
         }
         Ok(())

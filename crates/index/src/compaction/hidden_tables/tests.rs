@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::Expiry;
 use cleavedb_base::sync::atomic::AtomicBool;
 
 use crate::compaction::job::{CompactionJob, SubcompactionMode};
@@ -50,7 +49,7 @@ fn done(
     let (options, tables) = (CompactionOptions::default(), TableOptions::default());
     let job = CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &tables);
     let job = job.with_range_tombstones(constraints.tombstones.clone());
-    let mut job = job.with_expired_before(constraints.expired_before);
+    let mut job = job.at_earliest_time(constraints.earliest_time);
     let (mut dropped, go_on) = (Dropped::default(), AtomicBool::new(false));
     job.run(world, &mut dropped, SubcompactionMode::Never, &go_on).unwrap();
     (version.apply(&job.finish().0).unwrap(), dropped.0)
@@ -217,11 +216,8 @@ fn a_table_whose_values_have_expired_is_rewritten_once() {
         // The entry owns no record, and nothing below it does.
         Item::expiring_pointer("e", 7, 7, 50).repeated(),
     ];
-    let at = |now: u64, long_ago| Constraints {
-        expired_before: now,
-        expired_long_ago: long_ago,
-        ..Constraints::default()
-    };
+    let at =
+        |now: u64, long_ago| Constraints { earliest_time: now, long_ago, ..Constraints::default() };
     for level in [1, 6] {
         let first = version(&world, &[(level, items.clone())]);
         assert!(picked(&first, &at(99, 0)).is_none());
@@ -230,10 +226,7 @@ fn a_table_whose_values_have_expired_is_rewritten_once() {
             let constraints = at(now, long_ago);
             let compaction = picked(&first, &constraints).unwrap();
             let (after, dropped) = done(&world, &first, compaction, (&constraints, &[]));
-            let expired = |item: &&Item| {
-                let (expiry, _) = Expiry::split(item.kind.expires(), &item.value).unwrap();
-                expiry.is_over(now)
-            };
+            let expired = |item: &&Item| !item.kind.split(&item.value).unwrap().is_there(|| now);
             let owns = |item: &&Item| item.kind.is_pointer() && !item.repeat;
             let gone = items.iter().filter(expired).filter(owns);
             assert!(dropped.iter().eq(gone), "each pointer is reported");
@@ -251,8 +244,7 @@ fn a_value_that_has_expired_goes_on_hiding_older_ones() {
     let world = World::new();
     let young = vec![Item::expiring("a", 9, "v", 100), Item::expiring("b", 8, "v", 100)];
     let first = version(&world, &[(1, young), (6, vec![Item::inline("a", 3, "old")])]);
-    let constraints =
-        Constraints { expired_before: 100, seen_by_all: 50, ..Constraints::default() };
+    let constraints = Constraints { earliest_time: 100, seen_by_all: 50, ..Constraints::default() };
     let compaction = picked(&first, &constraints).unwrap();
     let (after, _) = done(&world, &first, compaction, (&constraints, &[]));
     assert_eq!(contents(&after), [Item::delete("a", 9), Item::inline("a", 3, "old")]);
@@ -271,7 +263,7 @@ fn reads_pay_for_values_that_have_expired() {
         };
         (0..1000).map(item).collect()
     };
-    let at = |now| Constraints { expired_before: now, ..Constraints::default() };
+    let at = |now| Constraints { earliest_time: now, ..Constraints::default() };
     let paid = |version: &Version, constraints: &Constraints, dead_bytes_read| {
         let options = CompactionOptions { dead_bytes_read, ..CompactionOptions::default() };
         pick(version, &options, constraints)

@@ -140,7 +140,7 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             self.add_operand(entry, output);
             return Ok(());
         }
-        if entry.kind.without_expiry() == EntryKind::Inline
+        if entry.kind.is_inline()
             && !expired
             && !entry.repeat
             && let Some((kind, value)) = self.filter(&entry)?

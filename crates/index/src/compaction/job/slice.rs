@@ -66,7 +66,7 @@ impl CompactionJob {
     ) -> Subcompaction<S> {
         let mut created = Vec::new();
         let mut output = Output::new(self, factory, &mut created);
-        let retention = Retention::new(&self.snapshots, &self.tombstones, self.expired_before);
+        let retention = Retention::new(&self.snapshots, &self.tombstones, self.earliest_time);
         let mut filter = KeyFilter::new(retention, &*self.operand_rule, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();

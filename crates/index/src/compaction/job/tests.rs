@@ -173,7 +173,7 @@ fn an_expired_repeat_goes_with_nothing_below_it() {
         let options = CompactionOptions::default();
         let job =
             CompactionJob::prepare(&version, inputs, vec![], &options, &TableOptions::default());
-        let (mut job, mut dropped) = (job.with_expired_before(6), Dropped::default());
+        let (mut job, mut dropped) = (job.at_earliest_time(6), Dropped::default());
         job.run(&world, &mut dropped, SubcompactionMode::Never, &AtomicBool::new(false)).unwrap();
         assert!(dropped.0.is_empty(), "a repeat owns no record");
         contents(&version.apply(&job.finish().0).unwrap())

@@ -91,7 +91,7 @@ impl Keyspace {
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
         let key = UserKey::new(self.entry().id, &key);
         let found = self.read(|engine| read::find_value(engine, key, None))?;
-        Ok(found.map(|(value, expiry)| ValueReader::new(value, expiry)))
+        Ok(found.map(ValueReader::new))
     }
 
     /// `len` bytes of the value of `key` from `offset` on, or `None` without the key. There are
@@ -107,7 +107,7 @@ impl Keyspace {
         let range = offset..offset.saturating_add(len as u64);
         self.read(|engine| {
             let found = read::find_value(engine, key, None)?;
-            found.map(|(value, _)| value.range(range.clone())).transpose()
+            found.map(|found| found.value.range(range.clone())).transpose()
         })
     }
 }

@@ -8,6 +8,7 @@ use cleavedb_base::{Error, ErrorKind};
 use super::Keyspace;
 use crate::control::debug::debug;
 use crate::operations::batch::Op;
+use crate::settings::time::Lifetime;
 use crate::writes::bulk_load::{IngestReport, Load};
 use crate::writes::dictionaries::{self, Samples};
 
@@ -42,7 +43,7 @@ impl BulkLoad {
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
     ) -> Result<()> {
-        self.add(Op::put_until(key.as_ref(), value.as_ref(), time))
+        self.add(Op::put_living(key.as_ref(), value.as_ref(), Lifetime::until(time)))
     }
 
     fn add(&mut self, op: Op<'_>) -> Result<()> {

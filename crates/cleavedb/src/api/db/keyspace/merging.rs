@@ -8,6 +8,7 @@ use crate::background::operand_chains;
 use crate::engine::Engine;
 use crate::operations::batch::Op;
 use crate::operations::encoded_op::EncodedOp;
+use crate::operations::expiry::may_expire;
 use crate::operations::ops::Ops;
 use crate::reads::read;
 use crate::reads::search::UserKey;
@@ -67,7 +68,7 @@ impl Keyspace {
         let (key, stored) = (key.as_ref(), operand.stored()?);
         Op::put(key, &stored).check()?;
         let engine = self.inner.writable()?;
-        let reads = || operand_chains::may_expire(&engine.state, self.entry(), key);
+        let reads = || may_expire(&engine.state, self.entry(), key);
         if !self.is_hot(engine, key) && !reads() {
             engine.merges.operators().check_stored(&stored)?;
             let op = EncodedOp::of_operand(key, &stored, self.entry().id);

@@ -16,7 +16,6 @@ use crate::reads::range::Range;
 use crate::reads::read;
 use crate::reads::search::UserKey;
 use crate::reads::view::Snapshot;
-use crate::settings::time;
 
 impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
@@ -30,8 +29,8 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
         let key = UserKey::new(self.entry().id, &key);
-        let found = self.read(|engine| read::get_with_expiry(engine, key, None))?;
-        Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
+        let found = self.read(|engine| read::get_lasting(engine, key, None))?;
+        Ok(found.map(|found| (found.value, found.until.time())))
     }
 
     /// Whether `key` is there; its value is not read.

@@ -103,7 +103,7 @@ impl<'e> FlushPass<'e> for RunPass<'_, '_> {
                 return self.writer.add(Entry { kind, value: &room[..len], ..entry });
             }
             Destination::Index if entry.kind.is_pointer() => {
-                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+                let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
                 *self.added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
             }
             Destination::Index => {}
@@ -155,6 +155,6 @@ fn value_len(entry: &Entry<'_>) -> Result<Option<u64>> {
     if !entry.kind.is_pointer() {
         return Ok((entry.kind != EntryKind::Delete).then_some(0));
     }
-    let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+    let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
     Ok(Some(u64::from(pointer.len)))
 }

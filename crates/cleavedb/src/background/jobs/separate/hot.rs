@@ -26,7 +26,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, ErrorKind, Expiry, Location, Result, SeqNo, ValuePointer,
+    EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
@@ -294,7 +294,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         };
         let seen = seq.filter(|seq| retention.keep(*seq, EntryKind::Pointer));
         match seen {
-            Some(seq) => self.entry(newest.key, seq, Content::Pointer(old, Expiry::NEVER), None),
+            Some(seq) => self.entry(newest.key, seq, Content::pointer(old), None),
             None => self.dies(old),
         }
         Ok(seen.is_some())
@@ -436,7 +436,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {
             if let Some(id) = entry.moved {
-                entry.content = Content::Pointer(place(places, id)?, Expiry::NEVER);
+                entry.content = Content::pointer(place(places, id)?);
             }
         }
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));

@@ -155,7 +155,7 @@ impl<'e> FlushPass<'e> for Separator<'_, 'e> {
             if newest.position == position && entry.kind == EntryKind::Pointer {
                 newest.item = Some(self.plan.items.len());
             }
-            let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+            let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
             let item = self.plan.record(entry, ValueSource::Log(pointer, None), entry.seq);
             destination = Destination::Group(item.id);
             self.plan.items.push(item);

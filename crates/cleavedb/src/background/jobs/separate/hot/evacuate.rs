@@ -8,7 +8,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{EncodedKey, EntryKind, Error, Expiry, FileNumber, Location, Result, SeqNo};
+use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
 use cleavedb_hot::change::HotReason;
 use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
 use cleavedb_hot::segment::HotKey;
@@ -158,7 +158,7 @@ impl<'e> HotFlush<'_, 'e> {
             if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
                 self.add(item, HotArrival { key, heat: 0, reason: HotReason::Kept });
             } else {
-                self.entry(kept, seq, Content::Pointer(pointer, Expiry::NEVER), Some(item.id));
+                self.entry(kept, seq, Content::pointer(pointer), Some(item.id));
                 self.change.demoted.push(key);
                 self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
                 plan.items.push(item);

@@ -319,7 +319,7 @@ pub enum Bug {
     /// A blob that replaces a value of a hash group leaves no group tombstone.
     LoneWithoutTombstone,
     /// A hash group does not learn of an operand above one of its values.
-    OperandStubForgotten,
+    StubOfMergeForgotten,
     /// A collection takes a short value that an operand has taken up for one that was deleted.
     TakenUpIsGone,
     /// A bulk load is published although MemTables have older versions of its keys.

@@ -32,7 +32,7 @@ pub use edit::{RunPosition, VersionEdit};
 pub use entry::{Entry, EntryIter, IndexHit};
 pub use memtable::{MemHit, MemTable};
 pub use merge::MergeIter;
-pub use operands::{FoldedOperands, OperandRule};
+pub use operands::{FoldedVersions, MergeRule};
 pub use range_tombstones::{Fragments, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
 pub use table::{IndexSize, ReadMode};

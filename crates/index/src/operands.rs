@@ -19,7 +19,7 @@ use crate::memtable::MemTable;
 use crate::retention::Retention;
 
 /// Knows what operands mean. Keys are tree keys, operands [`cleavedb_base::StoredOperand`]s.
-pub trait OperandRule: Send + Sync {
+pub trait MergeRule: Send + Sync {
     /// One operand that does what `older` and then `newer` do; `None` if they must stay two.
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>>;
     /// The value that `operand` makes of `value`, which is `None` if there is none; `None` if it
@@ -30,7 +30,7 @@ pub trait OperandRule: Send + Sync {
 /// The rule of operands that stay as they are.
 pub(crate) struct LeaveOperands;
 
-impl OperandRule for LeaveOperands {
+impl MergeRule for LeaveOperands {
     fn combine(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
         None
     }
@@ -59,12 +59,7 @@ impl OperandChain {
 
     /// Adds the next older operand, which lies in `stripe`. Returns whether it went into the one
     /// before it.
-    pub(crate) fn push(
-        &mut self,
-        rule: &dyn OperandRule,
-        entry: &Entry<'_>,
-        stripe: usize,
-    ) -> bool {
+    pub(crate) fn push(&mut self, rule: &dyn MergeRule, entry: &Entry<'_>, stripe: usize) -> bool {
         let last = self.0.last_mut();
         let last = last.filter(|last| {
             (last.stripe == stripe || planted(Bug::OperandsCombinedAcross)) && !last.repeat
@@ -85,7 +80,7 @@ impl OperandChain {
     /// leave the chain; returns the sequence number of the newest and the value then.
     pub(crate) fn fold(
         &mut self,
-        rule: &dyn OperandRule,
+        rule: &dyn MergeRule,
         key: &[u8],
         value: Option<&[u8]>,
         stripe: usize,
@@ -108,7 +103,7 @@ impl OperandChain {
     /// As [`OperandChain::fold`], for the operands of the oldest stripe, above nothing.
     pub(crate) fn fold_last(
         &mut self,
-        rule: &dyn OperandRule,
+        rule: &dyn MergeRule,
         key: &[u8],
     ) -> Option<(SeqNo, Vec<u8>)> {
         let stripe = self.0.last()?.stripe;
@@ -132,7 +127,7 @@ type FoldedEntry = (EntryKind, Box<[u8]>);
 /// What the versions of a MemTable become in which there are operands: those that are combined or
 /// applied are changed or left out, others stay.
 #[derive(Default)]
-pub struct FoldedOperands<'a> {
+pub struct FoldedVersions<'a> {
     /// By tree key and sequence number; none is left out.
     changed: HashMap<(&'a [u8], SeqNo), Option<FoldedEntry>>,
     /// Keys of which more operands are left than a reader should meet.
@@ -151,9 +146,9 @@ struct KeyVersions<'a> {
 /// Most operands of a key that a reader should meet at each read.
 pub const OPERANDS_MAX: usize = 8;
 
-impl<'a> FoldedOperands<'a> {
+impl<'a> FoldedVersions<'a> {
     /// Folds the versions of a table without inserts, as far as `retention` keeps them.
-    pub fn of(table: &'a MemTable, retention: &mut Retention<'_>, rule: &dyn OperandRule) -> Self {
+    pub fn of(table: &'a MemTable, retention: &mut Retention<'_>, rule: &dyn MergeRule) -> Self {
         let mut folded = Self::default();
         let mut of_key = KeyVersions::default();
         let mut last_key: Option<&[u8]> = None;
@@ -178,7 +173,7 @@ impl<'a> FoldedOperands<'a> {
         of_key: &mut KeyVersions<'a>,
         entry: &Entry<'a>,
         stripe: usize,
-        rule: &dyn OperandRule,
+        rule: &dyn MergeRule,
     ) {
         let below = match entry.kind {
             EntryKind::Operand => {

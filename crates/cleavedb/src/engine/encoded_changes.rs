@@ -22,7 +22,7 @@ pub(crate) fn encoded<'a, T>(
 ) -> T {
     let encode = |change: Change<'a>, keyspace: &CatalogEntry| match change {
         Change::One(op) => Some(EncodedOp::new(op, keyspace, &engine.time)),
-        Change::Operand(key, stored) => Some(EncodedOp::of_operand(key, stored, keyspace.id)),
+        Change::Merge(key, stored) => Some(EncodedOp::of_merge(key, stored, keyspace.id)),
         Change::Range(..) => None,
     };
     let mut of_ranges = ranges.ops();

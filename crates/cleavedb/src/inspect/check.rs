@@ -326,7 +326,7 @@ fn check_pointers(
                 report.note(resolved.map(|_| ()));
             }
         }
-        if iter.kind() == EntryKind::Operand {
+        if !iter.kind().hides_older() {
             let found = read::get_encoded(engine, iter.key(), Some(at), ReadFor::Engine);
             match found {
                 // A merge that does not fit says nothing about the files.

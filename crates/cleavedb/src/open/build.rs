@@ -28,7 +28,6 @@ use crate::open::replay::RecoveryReport;
 use crate::operations::catalog::Catalog;
 use crate::operations::commit::Commit;
 use crate::operations::recent_writes::RecentWrites;
-use crate::settings::merge::Merges;
 use crate::settings::options::{Background, Options};
 use crate::settings::resources::Resources;
 use crate::settings::time::Time;
@@ -80,7 +79,7 @@ pub(crate) fn build(
         storage,
         database_id,
         time: Time::new(options.time.clone()),
-        merges: Merges::new(&options.merge_operators, options.merged_value_max()),
+        merges: options.merges(),
         catalog,
         commit,
         state,

@@ -1,6 +1,7 @@
 //! A batch of operations that are applied atomically.
 
 mod room;
+mod operands;
 mod reading;
 mod expiring;
 
@@ -16,7 +17,6 @@ pub(crate) use self::room::{check_memory, memory_of};
 use crate::control::debug::debug;
 use crate::operations::bounds::{Bounds, KeyRange};
 use crate::operations::catalog::{CatalogEntry, KeyspaceRef};
-use crate::settings::merge::Operand;
 use crate::settings::time::Lifetime;
 
 /// Memory of an operation that is held encoded for the commit, besides its key and its value, in
@@ -61,8 +61,8 @@ pub(crate) enum Change<'a> {
     One(Op<'a>),
     /// Deletes all tree keys from the first to the second, excluded.
     Range(&'a [u8], &'a [u8]),
-    /// Applies the stored operand of a merge, the second, to a key.
-    Operand(&'a [u8], &'a [u8]),
+    /// Merges into a key what the second one, a stored operand, says.
+    Merge(&'a [u8], &'a [u8]),
 }
 
 impl Change<'_> {
@@ -70,7 +70,7 @@ impl Change<'_> {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::One(op) => op.len(),
-            Self::Range(key, other) | Self::Operand(key, other) => (key.len() + other.len()) as u64,
+            Self::Range(key, other) | Self::Merge(key, other) => (key.len() + other.len()) as u64,
         }
     }
 
@@ -78,7 +78,7 @@ impl Change<'_> {
     /// time or from what values are compressed with.
     pub(crate) fn is_encoded_alike(&self, keyspace: &CatalogEntry) -> bool {
         match self {
-            Self::One(Op { value: None, .. }) | Self::Operand(..) => true,
+            Self::One(Op { value: None, .. }) | Self::Merge(..) => true,
             Self::One(op) => {
                 op.lifetime.is_for_good(keyspace.lifetime) && !keyspace.compressor.is_on()
             }
@@ -96,7 +96,7 @@ impl Change<'_> {
                 let held = if self.is_encoded_alike(keyspace) { 0 } else { HELD_MEMORY + kept };
                 held + entry(op.key, kept)
             }
-            Self::Operand(key, stored) => entry(key, stored.len()),
+            Self::Merge(key, stored) => entry(key, stored.len()),
             Self::Range(begin, end) => range_memory(begin, end),
         }
     }
@@ -185,7 +185,7 @@ enum BatchOpKind {
     /// The ends of a range that is deleted, as tree keys.
     Range,
     /// A key and the stored operand of a merge.
-    Operand,
+    Merge,
 }
 
 impl BatchOp {
@@ -213,12 +213,6 @@ impl KeyspaceBatch<'_> {
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.batch.push(Op::delete(key.as_ref()), self.keyspace)?;
-        Ok(self)
-    }
-
-    /// Adds a merge; see [`WriteBatch::merge`].
-    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<&mut Self> {
-        self.batch.push_operand(key.as_ref(), operand, self.keyspace)?;
         Ok(self)
     }
 
@@ -256,14 +250,6 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Adds a merge: see [`crate::Keyspace::merge`]. Fails as [`WriteBatch::put`] does, and on an
-    /// operand that is too long. Whether the database knows the operator is checked by the write,
-    /// which is a transaction if a merge may meet a value that expires.
-    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: &Operand) -> Result<&mut Self> {
-        self.push_operand(key.as_ref(), operand, None)?;
-        Ok(self)
-    }
-
     /// Adds a delete of all keys of a range: of those that the database has, and that operations
     /// in front of it have put. Fails as [`WriteBatch::put`] does, and on a range whose ends are
     /// reversed.
@@ -282,12 +268,6 @@ impl WriteBatch {
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
         self.add(Change::One(op), keyspace)
-    }
-
-    fn push_operand(&mut self, key: &[u8], operand: &Operand, keyspace: Option<u32>) -> Result<()> {
-        let stored = operand.stored()?;
-        Op::put(key, &stored).check()?;
-        self.add(Change::Operand(key, &stored), keyspace)
     }
 
     fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
@@ -313,7 +293,7 @@ impl WriteBatch {
         let (key, value, kind, lifetime) = match change {
             Change::One(op) => (op.key, op.value, BatchOpKind::One, op.lifetime),
             Change::Range(begin, end) => (begin, Some(end), BatchOpKind::Range, usual),
-            Change::Operand(key, stored) => (key, Some(stored), BatchOpKind::Operand, usual),
+            Change::Merge(key, stored) => (key, Some(stored), BatchOpKind::Merge, usual),
         };
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
@@ -367,17 +347,6 @@ impl WriteBatch {
         &self.keyspaces
     }
 
-    /// The keys of its merges, each with its keyspace; `default` is the default one.
-    pub(crate) fn merges<'a>(
-        &'a self,
-        default: &'a Arc<CatalogEntry>,
-    ) -> impl Iterator<Item = (&'a Arc<CatalogEntry>, &'a [u8])> {
-        self.changes(default).filter_map(|(change, keyspace)| match change {
-            Change::Operand(key, _) => Some((keyspace, key)),
-            Change::One(_) | Change::Range(..) => None,
-        })
-    }
-
     /// The operations, in order, each with its keyspace; `default` is the default one.
     pub(crate) fn changes<'a>(
         &'a self,
@@ -387,7 +356,7 @@ impl WriteBatch {
             let lifetime = op.lifetime;
             let change = match (op.kind, value) {
                 (BatchOpKind::Range, Some(end)) => Change::Range(key, end),
-                (BatchOpKind::Operand, Some(stored)) => Change::Operand(key, stored),
+                (BatchOpKind::Merge, Some(stored)) => Change::Merge(key, stored),
                 _ => Change::One(Op { key, value, lifetime }),
             };
             (change, op.keyspace.map_or(default, |at| &self.keyspaces[at as usize]))

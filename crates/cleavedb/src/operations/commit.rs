@@ -427,22 +427,21 @@ pub(crate) fn insert_record(
             table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
-        kind if kind.is_inline() => {
+        RecordKind::Delete => {
+            memtable.deletes.fetch_add(1, Ordering::Relaxed);
+            table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);
+        }
+        kind => {
             let stored = kind.split(value).unwrap_or(Lasting::for_good(value));
             memtable.lifetimes.add(encoded_key, stored.until);
             let kind = kind.as_entry();
             if kind.is_pointer() {
                 memtable.lone.add(kind, value);
             }
+            if !kind.hides_older() {
+                memtable.needs_older.store(true, Ordering::Relaxed);
+            }
             table.insert(encoded_key, hash, seq, kind, value);
-        }
-        RecordKind::Operand => {
-            memtable.has_operands.store(true, Ordering::Relaxed);
-            table.insert(encoded_key, hash, seq, EntryKind::Operand, value);
-        }
-        _ => {
-            memtable.deletes.fetch_add(1, Ordering::Relaxed);
-            table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);
         }
     }
 }

@@ -73,7 +73,7 @@ impl<'a> EncodedOp<'a> {
     }
 
     /// The record of a stored operand of a merge: it stays in the index, whatever its length.
-    pub(crate) fn of_operand(key: &'a [u8], stored: &'a [u8], keyspace: KeyspaceId) -> Self {
+    pub(crate) fn of_merge(key: &'a [u8], stored: &'a [u8], keyspace: KeyspaceId) -> Self {
         Self::of_kind(RecordKind::Operand, keyspace, key, Cow::Borrowed(stored))
     }
 

@@ -1,11 +1,12 @@
 //! Point reads: finds the newest visible version of a key, and reads its value.
 
-pub(crate) mod merged;
+pub(crate) mod operands;
 
 use bytes::Bytes;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, ErrorKind, KeyspaceId, Lasting, Result};
 
+use self::operands::{get_below_failed, get_merged};
 use crate::background::memtables;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
@@ -56,7 +57,7 @@ pub(crate) fn get_below_failed_merge(engine: &Engine, key: UserKey<'_>) -> Resul
     let Some(encoded_key) = key.encode() else { return Ok(None) };
     match get(engine, key, None) {
         Err(e) if e.kind() == ErrorKind::Merge => {
-            let found = merged::get_below(engine, SearchKey::new(encoded_key.as_bytes()))?;
+            let found = get_below_failed(engine, SearchKey::new(encoded_key.as_bytes()))?;
             Ok(found.map(|found| found.value))
         }
         found => found,
@@ -132,8 +133,8 @@ fn read_with<T>(
             Some(Found::Absent) => return Ok(Some(None)),
             Some(Found::Value(value)) => return Ok(Some(Some(value.map(of_value)))),
             Some(Found::Record(record)) => record,
-            Some(Found::Operand) => {
-                let merged = merged::get(engine, key, snapshot)?;
+            Some(Found::NeedsOlder) => {
+                let merged = get_merged(engine, key, snapshot)?;
                 return Ok(Some(merged.map(|value| value.map(of_value))));
             }
         };
@@ -195,7 +196,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
             read_record(engine, &look.state, key, record.value).map(Some)
         }
-        None | Some(Found::Operand) => {
+        None | Some(Found::NeedsOlder) => {
             let found =
                 get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), ReadFor::Engine)?;
             Ok(found.map(|found| found.value))

@@ -115,8 +115,8 @@ impl<'s> Hit<'s> {
         }
     }
 
-    /// The stored form of an operand.
-    pub(crate) fn into_operand(self) -> Cow<'s, [u8]> {
+    /// The value as it is stored.
+    pub(crate) fn into_stored(self) -> Cow<'s, [u8]> {
         match self.value {
             HitValue::Borrowed(value) => Cow::Borrowed(value),
             HitValue::Kept(value) => Cow::Owned(value.into()),
@@ -138,8 +138,8 @@ pub(crate) enum Found {
     Value(Lasting<Bytes>),
     /// The record with the value.
     Record(Lasting<RecordRef>),
-    /// An operand of a merge, which changes what older versions say.
-    Operand,
+    /// A change of what older versions say.
+    NeedsOlder,
 }
 
 impl Found {
@@ -154,7 +154,7 @@ impl Found {
         Ok(Some(match hit.kind {
             EntryKind::Delete => Self::Absent,
             EntryKind::Marker => return Ok(None),
-            EntryKind::Operand => Self::Operand,
+            kind if !kind.hides_older() => Self::NeedsOlder,
             kind if kind.is_pointer() => {
                 let pointer = ValuePointer::decode(value.value)?;
                 Self::Record(value.map(|_| RecordRef { pointer, seq: hit.seq }))

@@ -17,7 +17,7 @@ use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{OPERAND_LEN_MAX, OPERATOR_NAME_MAX, VALUE_LEN_MAX};
 use cleavedb_base::sync::RwLock;
 use cleavedb_base::{Error, ErrorKind, Result, StoredOperand};
-use cleavedb_index::OperandRule;
+use cleavedb_index::MergeRule;
 
 use self::long_chains::LongChains;
 pub(crate) use self::long_chains::{ChainLength, OPERANDS_COUNTED};
@@ -317,7 +317,7 @@ pub(crate) struct JobRule {
     value_max: usize,
 }
 
-impl OperandRule for JobRule {
+impl MergeRule for JobRule {
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let (older, newer) =
             (StoredOperand::decode(older).ok()?, StoredOperand::decode(newer).ok()?);

@@ -27,8 +27,8 @@ pub(crate) struct MemSlot {
     pub(crate) written_before: u64,
     /// Tombstones in it.
     pub(crate) deletes: AtomicU64,
-    /// Whether there are operands of merges in it.
-    pub(crate) has_operands: AtomicBool,
+    /// Whether it has versions that do not hide older ones.
+    pub(crate) needs_older: AtomicBool,
     /// Until when its values are there.
     pub(crate) lifetimes: Lifetimes,
     /// Bytes of batches in it that were longer than a log file.
@@ -79,7 +79,7 @@ impl MemSlot {
             has_system: AtomicBool::new(false),
             written_before: 0,
             deletes: AtomicU64::new(0),
-            has_operands: AtomicBool::new(false),
+            needs_older: AtomicBool::new(false),
             lifetimes: Lifetimes::default(),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::sync::{MutexGuard, thread};
-use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
-use crate::background::{memtables, operand_chains, reclaim, scheduler};
+use crate::background::operand_chains::check_merge;
+use crate::background::{memtables, reclaim, scheduler};
 use crate::control::events;
 use crate::control::failures::JobKind;
 use crate::control::latency::Operation;
@@ -57,12 +57,7 @@ pub(crate) fn write_changes<'a>(
             Change::Range(begin, end) => {
                 ranges.add(position, begin, end, engine.jobs.lone_files.any());
             }
-            Change::Operand(key, stored) => {
-                engine.merges.operators().check_stored(stored)?;
-                let encoded_key = EncodedKey::new(keyspace.id, key);
-                let encoded_key = encoded_key.as_bytes();
-                operand_chains::note_long(engine, encoded_key, hash64(encoded_key, 0));
-            }
+            Change::Merge(key, stored) => check_merge(engine, keyspace, key, stored)?,
         }
     }
     ranges.tidy();

@@ -24,7 +24,7 @@ use super::pieces::{met, split_keys};
 use super::types::{Compaction, CompactionOptions, older_runs};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
-use crate::operands::{LeaveOperands, OperandRule};
+use crate::operands::{LeaveOperands, MergeRule};
 use crate::range_tombstones::Fragments;
 use crate::table::ReadMode;
 use crate::table_format::{TableMeta, TableOptions};
@@ -99,7 +99,7 @@ pub struct CompactionJob {
     tombstones: Fragments,
     /// Values that expired up to here are not there for any reader.
     earliest_time: u64,
-    operand_rule: Arc<dyn OperandRule>,
+    merge_rule: Arc<dyn MergeRule>,
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
@@ -159,7 +159,7 @@ impl CompactionJob {
             snapshots,
             tombstones: Fragments::default(),
             earliest_time: 0,
-            operand_rule: Arc::new(LeaveOperands),
+            merge_rule: Arc::new(LeaveOperands),
             options,
             table_options: table_options.clone(),
             grandparents,
@@ -186,8 +186,8 @@ impl CompactionJob {
 
     /// The job with operands combined and applied by `rule`; otherwise they stay.
     #[must_use]
-    pub fn with_operand_rule(mut self, rule: Arc<dyn OperandRule>) -> Self {
-        self.operand_rule = rule;
+    pub fn with_merge_rule(mut self, rule: Arc<dyn MergeRule>) -> Self {
+        self.merge_rule = rule;
         self
     }
 

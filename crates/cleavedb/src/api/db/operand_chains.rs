@@ -7,7 +7,7 @@ use super::Db;
 use crate::background::operand_chains::chain_in_memory;
 use crate::engine::Engine;
 use crate::operations::catalog::KeyspaceRef;
-use crate::reads::read::merged;
+use crate::reads::read::operands;
 use crate::settings::merge::OPERANDS_COUNTED;
 use crate::settings::time::Lifetime;
 
@@ -44,7 +44,7 @@ impl Db {
         let Some((keyspace, key)) = engine.catalog.find(encoded_key) else { return Ok(false) };
         let mut transaction = self.transaction()?;
         let mut within = transaction.keyspace(KeyspaceRef(keyspace));
-        let (chain, below) = merged::chain(engine, encoded_key, within.read_point()?)?;
+        let (chain, below) = operands::chain(engine, encoded_key, within.read_point()?)?;
         if !chain.outweighs(below.value) {
             return Ok(false);
         }

@@ -17,7 +17,7 @@ impl Transaction {
         let snapshot = within.snapshot;
         match change {
             Change::One(op) => self.change(snapshot.target(), op),
-            Change::Operand(key, stored) => self.merge_stored(&snapshot, key, stored),
+            Change::Merge(key, stored) => self.merge_stored(&snapshot, key, stored),
             Change::Range(begin, end) => self.change_encoded_range(begin.into(), end.into()),
         }
     }

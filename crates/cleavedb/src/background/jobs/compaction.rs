@@ -126,7 +126,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let ReadPoints { snapshots, tombstones, earliest_time, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
         let job = job.with_range_tombstones(tombstones).at_earliest_time(earliest_time);
-        let job = job.with_operand_rule(engine.merges.rule.clone());
+        let job = job.with_merge_rule(engine.merges.rule.clone());
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(&engine.options, &jobs);
         let groups = manifest.live().groups.clone();

@@ -6,7 +6,7 @@
 
 use cleavedb_base::Result;
 use cleavedb_base::sync::atomic::Ordering;
-use cleavedb_index::{Entry, FoldedOperands, Retention};
+use cleavedb_index::{Entry, FoldedVersions, Retention};
 
 use crate::engine::Engine;
 use crate::engine::read_points::ReadPoints;
@@ -16,8 +16,8 @@ use crate::store::state::MemSlot;
 pub(super) struct KeptVersions<'a> {
     slot: &'a MemSlot,
     pub(super) points: &'a ReadPoints,
-    /// What operands of merges become.
-    folded: FoldedOperands<'a>,
+    /// What becomes of those that do not hide older ones.
+    folded: FoldedVersions<'a>,
 }
 
 /// What a flush does with the versions that it keeps.
@@ -37,11 +37,11 @@ pub(super) trait FlushPass<'e> {
 impl<'a> KeptVersions<'a> {
     /// For a MemTable in which nothing is inserted any more.
     pub(super) fn new(engine: &Engine, slot: &'a MemSlot, points: &'a ReadPoints) -> Self {
-        if !slot.has_operands.load(Ordering::Acquire) {
-            return Self { slot, points, folded: FoldedOperands::default() };
+        if !slot.needs_older.load(Ordering::Acquire) {
+            return Self { slot, points, folded: FoldedVersions::default() };
         }
         let rule = &*engine.merges.rule;
-        let folded = FoldedOperands::of(&slot.table, &mut points.retention(), rule);
+        let folded = FoldedVersions::of(&slot.table, &mut points.retention(), rule);
         folded.long().for_each(|key| engine.merges.long_chains.add(key));
         Self { slot, points, folded }
     }

@@ -218,9 +218,9 @@ impl ReadView {
         let is_over = |record: &ScannedRecord<'_>| is_past(&record.value(), &self.points);
         let may_be_gone = |record: &&ScannedRecord<'_>| {
             let is_old = record.seq < self.state.forgotten_upto;
-            // An operand may be in the index in a newer one.
-            let has_value = !matches!(record.kind, RecordKind::Delete | RecordKind::Operand);
-            (is_old || is_over(record)) && has_value
+            // One that does not hide older versions may be in the index in a newer one.
+            let is_whole = record.kind.as_entry().hides_older();
+            (is_old || is_over(record)) && is_whole && record.kind != RecordKind::Delete
         };
         let mut asked = records.iter().filter(may_be_gone).peekable();
         if asked.peek().is_none() || planted(Bug::ForgottenRecordRevived) {
@@ -321,7 +321,7 @@ impl ReadView {
         let (mut answered, mut known) = (above_dead(answered), above_dead(&known));
         // Jobs combine operands in the index, and apply them to short values, and to none where the
         // value below has expired: its entry may be there still, and no reader sees it.
-        if answered.iter().any(|version| version.content.kind() == EntryKind::Operand) {
+        if answered.iter().any(|version| !version.content.kind().hides_older()) {
             let is_over = |version: &Visible| match version.content {
                 Content::Pointer(pointer) => !pointer.is_there(|| self.points.earliest_time),
                 _ => false,

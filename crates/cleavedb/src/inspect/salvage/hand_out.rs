@@ -18,7 +18,7 @@ use cleavedb_values::compression;
 
 use super::blobs::lone_end;
 use super::known::{Known, Verdict};
-use super::merged::MergedKeys;
+use super::operands::MergedKeys;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
 use crate::engine::range_deletes::{self, RANGES};
@@ -50,12 +50,12 @@ impl Salvage {
         let System { keyspaces, deleted } = std::mem::take(&mut self.system);
         let mut unnamed = BTreeSet::new();
         keys.retain(|key, known| {
-            known.operands.retain(|seq| !deleted.covers(key, seq, SEQ_MAX));
+            known.merges.retain(|seq| !deleted.covers(key, seq, SEQ_MAX));
             let is_deleted = deleted.covers(key, known.newest(), SEQ_MAX);
             if is_deleted {
                 (known.entry, known.records) = (None, Vec::new());
             }
-            !is_deleted || !known.operands.is_empty()
+            !is_deleted || !known.merges.is_empty()
         });
         self.hand_out_keys(keys, &mut |encoded_key, found| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
@@ -144,11 +144,9 @@ impl Salvage {
             let (verdict, newest) =
                 (known.verdict(self.trusted, self.values_are_whole), known.newest());
             let entry = known.entry;
-            let operands = known.operands.above(newest);
-            if !operands.is_empty() && !self.trusted {
+            if merged.add(&encoded_key, known.merges, newest) && !self.trusted {
                 list(&mut self.report.uncertain, &mut self.report.uncertain_keys, key);
             }
-            merged.add(encoded_key.clone(), operands);
             match verdict {
                 Verdict::Gone => {}
                 Verdict::Lost => {

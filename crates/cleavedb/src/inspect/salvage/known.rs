@@ -1,9 +1,9 @@
 //! The versions found of one key, and the choice of the valid one.
 
-use std::collections::BTreeMap;
-
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, FileNumber, SeqNo};
+
+use super::operands::FoundMerges;
 
 /// Place of a record.
 #[derive(Clone, Copy)]
@@ -39,49 +39,8 @@ pub(super) struct Known {
     /// The entry of a value or a delete.
     pub(super) entry: Option<Indexed>,
     pub(super) records: Vec<FoundRecord>,
-    pub(super) operands: Operands,
-}
-
-/// Stored operands of a key, by their sequence numbers.
-#[derive(Default)]
-pub(super) struct Operands {
-    by_seq: BTreeMap<SeqNo, Vec<u8>>,
-    /// The newest operand in a table. Older ones in records are in tables, too: there they may
-    /// have been combined.
-    in_tables: SeqNo,
-}
-
-impl Operands {
-    /// Adds that of an entry of a table; tables come from the youngest place to the oldest. What a
-    /// younger place has repeated may lie combined in an older one.
-    pub(super) fn add_of_table(&mut self, seq: SeqNo, stored: &[u8]) {
-        let oldest = self.by_seq.first_key_value();
-        if oldest.is_none_or(|(oldest, _)| seq < *oldest) {
-            self.by_seq.insert(seq, stored.to_vec());
-            self.in_tables = self.in_tables.max(seq);
-        }
-    }
-
-    /// Adds that of a record, when all tables were read.
-    pub(super) fn add_of_record(&mut self, seq: SeqNo, stored: &[u8]) {
-        if seq > self.in_tables {
-            self.by_seq.insert(seq, stored.to_vec());
-        }
-    }
-
-    /// Keeps those for which `keeps` holds.
-    pub(super) fn retain(&mut self, keeps: impl Fn(SeqNo) -> bool) {
-        self.by_seq.retain(|seq, _| keeps(*seq));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_seq.is_empty()
-    }
-
-    /// Operands above the version `seq`, newest first.
-    pub(super) fn above(mut self, seq: SeqNo) -> Vec<Vec<u8>> {
-        self.by_seq.split_off(&(seq + 1)).into_values().rev().collect()
-    }
+    /// What merges have written above that.
+    pub(super) merges: FoundMerges,
 }
 
 /// The result of salvage for a key.
@@ -99,16 +58,14 @@ pub(super) enum Verdict {
 impl Known {
     /// Adds a record; `trusted` says that tables know every record that is not young.
     pub(super) fn add(&mut self, found: FoundRecord, value: &[u8], trusted: bool) {
-        match found.kind {
-            RecordKind::Operand if found.young || !trusted => {
-                self.operands.add_of_record(found.seq, value);
-            }
-            RecordKind::Operand => {}
-            _ => self.records.push(found),
+        if found.kind.as_entry().hides_older() {
+            self.records.push(found);
+        } else if found.young || !trusted {
+            self.merges.add_of_record(found.seq, value);
         }
     }
 
-    /// Sequence number of the newest version that was found, operands of merges not counted.
+    /// Sequence number of the newest version that was found, merges not counted.
     pub(super) fn newest(&self) -> SeqNo {
         let records = self.records.iter().map(|found| found.seq);
         records.chain(self.entry.map(|entry| entry.seq)).max().unwrap_or_default()

@@ -15,8 +15,8 @@
 
 mod report;
 mod saved;
+mod operands;
 mod known;
-mod merged;
 mod blobs;
 mod hand_out;
 
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, KeyspaceId, Lasting, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Lasting, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
@@ -195,8 +195,8 @@ impl Salvage {
             let mut keys = std::mem::take(&mut self.keys);
             let read = self.read_table(number, &mut |entry| {
                 let known = keys.entry(entry.key.to_vec()).or_default();
-                if entry.kind == EntryKind::Operand {
-                    known.operands.add_of_table(entry.seq, entry.value);
+                if !entry.kind.hides_older() {
+                    known.merges.add_of_table(entry.seq, entry.value);
                 } else if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
                     let Entry { seq, kind, .. } = *entry;
                     let leads = kind.is_inline() || lone_files.have(entry);

@@ -107,7 +107,7 @@ impl WriteBatch {
             let named = keyspace.filter(|entry| entry.id != KeyspaceId::DEFAULT);
             let keyspace = named.cloned().map(KeyspaceRef);
             match value {
-                Some(stored) if op.kind == BatchOpKind::Operand => {
+                Some(stored) if op.kind == BatchOpKind::Merge => {
                     // The operand was encoded when it was added.
                     let stored = StoredOperand::decode(stored);
                     let stored = stored.unwrap_or(StoredOperand { operator: "", operand: &[] });

@@ -128,7 +128,7 @@ impl CursorEntry {
                 pointer.map_or_else(EntryValue::Unreadable, EntryValue::Pointer)
             }
             EntryKind::Marker => EntryValue::Marker,
-            EntryKind::Operand => EntryValue::Merged,
+            kind if !kind.hides_older() => EntryValue::Merged,
             _ => EntryValue::Known(iter.keep_value()),
         };
         let (encoded_key, until) = (Bytes::copy_from_slice(iter.key()), iter.until());

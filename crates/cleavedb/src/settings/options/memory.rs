@@ -10,6 +10,7 @@ use cleavedb_hot::HotStore;
 use cleavedb_storage::machine;
 
 use super::Options;
+use crate::settings::merge::Merges;
 use crate::settings::tuning::Tuning;
 
 /// Most memory of a database by default, in bytes, and its part of what the process may use, as a
@@ -141,10 +142,11 @@ impl Options {
         self.least_separated().unwrap_or(usize::MAX).min(self.long_value())
     }
 
-    /// Longest value that a job makes of operands of merges, in bytes. Where values are separated,
-    /// those that are not are rewritten with the index.
-    pub(crate) fn merged_value_max(&self) -> usize {
-        self.separated_from().max(MERGED_VALUE).min(self.long_value())
+    /// What a database has for merges. Values that jobs make of operands are short: where values
+    /// are separated, those that are not are rewritten with the index.
+    pub(crate) fn merges(&self) -> Merges {
+        let value_max = self.separated_from().max(MERGED_VALUE).min(self.long_value());
+        Merges::new(&self.merge_operators, value_max)
     }
 
     /// Most memory of a batch, besides that of its caller, in bytes.

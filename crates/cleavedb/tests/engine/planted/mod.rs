@@ -711,7 +711,7 @@ caught! {
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;
     operands_combined_across_a_snapshot: OperandsCombinedAcross by model_with_merges;
-    an_operand_that_a_hash_group_does_not_know: OperandStubForgotten by model_with_merges;
+    an_operand_that_a_hash_group_does_not_know: StubOfMergeForgotten by model_with_merges;
     a_value_taken_up_that_counts_as_deleted: TakenUpIsGone by features_meet;
     a_left_over_of_an_expired_value_taken_for_damage: LeftOverIsDamage by expiries_meet;
     an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;

@@ -16,7 +16,7 @@ use cleavedb_base::{EntryKind, Result, SeqNo};
 use super::ValueGcObserver;
 use super::output::Output;
 use crate::entry::Entry;
-use crate::operands::{OperandChain, OperandRule};
+use crate::operands::{MergeRule, OperandChain};
 use crate::retention::Retention;
 
 /// A repeat whose older entries may still follow.
@@ -42,7 +42,7 @@ pub(super) struct KeyFilter<'a, S> {
     tombstones: Vec<(SeqNo, bool)>,
     /// Kept operands with no other version kept below them yet. The tombstones are newer.
     operands: OperandChain,
-    rule: &'a dyn OperandRule,
+    rule: &'a dyn MergeRule,
     held: Held,
     duplicates: u64,
 }
@@ -50,7 +50,7 @@ pub(super) struct KeyFilter<'a, S> {
 impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
     pub(super) fn new(
         retention: Retention<'a>,
-        rule: &'a dyn OperandRule,
+        rule: &'a dyn MergeRule,
         keeper: &'a mut S,
     ) -> Self {
         Self {

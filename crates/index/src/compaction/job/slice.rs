@@ -67,7 +67,7 @@ impl CompactionJob {
         let mut created = Vec::new();
         let mut output = Output::new(self, factory, &mut created);
         let retention = Retention::new(&self.snapshots, &self.tombstones, self.earliest_time);
-        let mut filter = KeyFilter::new(retention, &*self.operand_rule, &mut keeper);
+        let mut filter = KeyFilter::new(retention, &*self.merge_rule, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();
         let result = entries

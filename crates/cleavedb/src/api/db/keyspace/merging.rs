@@ -71,7 +71,7 @@ impl Keyspace {
         let reads = || may_expire(&engine.state, self.entry(), key);
         if !self.is_hot(engine, key) && !reads() {
             engine.merges.operators().check_stored(&stored)?;
-            let op = EncodedOp::of_operand(key, &stored, self.entry().id);
+            let op = EncodedOp::of_merge(key, &stored, self.entry().id);
             operand_chains::note_long(engine, op.encoded_key.as_bytes(), op.hash);
             let bytes = (key.len() + stored.len()) as u64;
             let terms = Terms { must_read: Some(&reads), ..self.terms() };

@@ -161,7 +161,7 @@ impl<'e> FlushPass<'e> for Separator<'_, 'e> {
             self.plan.items.push(item);
             self.separated = true;
         } else if self.needs_tombstones
-            && (entry.kind.hides_older() || !planted(Bug::OperandStubForgotten))
+            && (entry.kind.hides_older() || !planted(Bug::StubOfMergeForgotten))
             && !(entry.kind.is_pointer() && planted(Bug::LoneWithoutTombstone))
         {
             self.unseparated.push(entry);

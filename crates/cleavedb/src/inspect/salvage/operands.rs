@@ -1,14 +1,57 @@
-//! The values of keys that merges have changed, from what was found below their operands.
+//! Operands of merges that were found, and the values of keys that they have changed, from what
+//! was found below them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::{Lasting, Result};
+use cleavedb_base::{Lasting, Result, SeqNo};
 
 use super::VisitEncoded;
 use crate::settings::merge::MergeOperators;
 use crate::settings::time::{SystemClock, Time};
+
+/// Stored operands of a key, by their sequence numbers.
+#[derive(Default)]
+pub(super) struct FoundMerges {
+    by_seq: BTreeMap<SeqNo, Vec<u8>>,
+    /// The newest operand in a table. Older ones in records are in tables, too: there they may
+    /// have been combined.
+    in_tables: SeqNo,
+}
+
+impl FoundMerges {
+    /// Adds that of an entry of a table; tables come from the youngest place to the oldest. What a
+    /// younger place has repeated may lie combined in an older one.
+    pub(super) fn add_of_table(&mut self, seq: SeqNo, stored: &[u8]) {
+        let oldest = self.by_seq.first_key_value();
+        if oldest.is_none_or(|(oldest, _)| seq < *oldest) {
+            self.by_seq.insert(seq, stored.to_vec());
+            self.in_tables = self.in_tables.max(seq);
+        }
+    }
+
+    /// Adds that of a record, when all tables were read.
+    pub(super) fn add_of_record(&mut self, seq: SeqNo, stored: &[u8]) {
+        if seq > self.in_tables {
+            self.by_seq.insert(seq, stored.to_vec());
+        }
+    }
+
+    /// Keeps those for which `keeps` holds.
+    pub(super) fn retain(&mut self, keeps: impl Fn(SeqNo) -> bool) {
+        self.by_seq.retain(|seq, _| keeps(*seq));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_seq.is_empty()
+    }
+
+    /// Operands above the version `seq`, newest first.
+    fn above(mut self, seq: SeqNo) -> Vec<Vec<u8>> {
+        self.by_seq.split_off(&(seq + 1)).into_values().rev().collect()
+    }
+}
 
 /// Keys that merges have changed.
 #[derive(Default)]
@@ -27,11 +70,14 @@ impl MergedKeys {
         Self { operators, ..Self::default() }
     }
 
-    /// Adds a key with its operands, newest first, if it has some.
-    pub(super) fn add(&mut self, encoded_key: Vec<u8>, operands: Vec<Vec<u8>>) {
-        if !operands.is_empty() {
-            self.operands.insert(encoded_key, operands);
+    /// Adds a key with what was found above its version `seq`. Returns whether it has some.
+    pub(super) fn add(&mut self, encoded_key: &[u8], found: FoundMerges, seq: SeqNo) -> bool {
+        let operands = found.above(seq);
+        let is_merged = !operands.is_empty();
+        if is_merged {
+            self.operands.insert(encoded_key.to_vec(), operands);
         }
+        is_merged
     }
 
     /// Takes back a key whose value is lost.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cleavedb_base::{EntryKind, Lasting, Result};
+use cleavedb_base::{Lasting, Result};
 
 use crate::engine::Engine;
 use crate::reads::search::{Found, Look, RecordRef, SearchKey, looking};
@@ -23,10 +23,10 @@ impl<'s> Versions<'s> {
     fn of(look: &'s Look<'_>, key: SearchKey<'_>) -> Result<Option<Self>> {
         let mut operands = Vec::new();
         let below = look.visit(key, |hit| {
-            if hit.kind != EntryKind::Operand {
+            if hit.kind.hides_older() {
                 return Some(hit);
             }
-            operands.push(hit.into_operand());
+            operands.push(hit.into_stored());
             None
         })?;
         Ok(below.map(|below| Self { operands, below }))
@@ -41,7 +41,7 @@ impl<'s> Versions<'s> {
 
 /// The value of a key whose newest version is an operand, at or below `snapshot` if there is one.
 #[cold]
-pub(super) fn get(
+pub(super) fn get_merged(
     engine: &Engine,
     key: SearchKey<'_>,
     snapshot: Option<ReadPoint>,
@@ -53,7 +53,10 @@ pub(super) fn get(
 
 /// The value of a key below the first operand that cannot be applied.
 #[cold]
-pub(super) fn get_below(engine: &Engine, key: SearchKey<'_>) -> Result<Option<Lasting<Bytes>>> {
+pub(super) fn get_below_failed(
+    engine: &Engine,
+    key: SearchKey<'_>,
+) -> Result<Option<Lasting<Bytes>>> {
     make(engine, key, None, |value, operands| {
         engine.merges.operators().value_below(key.encoded, value, operands)
     })
@@ -70,7 +73,7 @@ fn make(
         let Some(versions) = Versions::of(look, key)? else { return Ok(None) };
         let length = versions.length();
         let value = match versions.below {
-            Found::Absent | Found::Operand => None,
+            Found::Absent | Found::NeedsOlder => None,
             Found::Value(value) => Some(value),
             Found::Record(record) => {
                 let RecordRef { pointer, seq } = record.value;
@@ -106,7 +109,7 @@ pub(crate) fn chain(
         let below = match versions.below {
             Found::Value(value) => value.map(|value| value.len()),
             Found::Record(record) => record.map(|record| record.pointer.len as usize),
-            Found::Absent | Found::Operand => Lasting::for_good(0),
+            Found::Absent | Found::NeedsOlder => Lasting::for_good(0),
         };
         Ok(Some((length, below)))
     })

@@ -339,7 +339,7 @@ pub enum Bug {
     /// Tables of a bulk load go to deep levels below the run that a collection will write.
     LoadBelowWriteBack,
     /// A log file with changes that are kept is removed.
-    ChangesDropped,
+    ChangesRemoved,
     /// A flush makes operations durable, and not the log with their changes.
     ChangesUnsynced,
     /// Changes are read from a log file with a hole, from before they were kept.

@@ -1,9 +1,9 @@
 //! Which files of the engine name which feature: `features.txt` lists them, and the list shrinks.
 //!
 //! A feature that many files name has to be remembered in each of them when the next one comes. A
-//! file names a feature if an identifier of its product code has the feature's words. Files
-//! of the feature itself, whose path has such a word, are free to; so are options, figures and
-//! methods of users, which are what a feature looks like from outside.
+//! file names a feature if an identifier of its product code has the feature's words. Files of the
+//! feature itself, whose path has such a word or the feature's name, are free to; so are options,
+//! figures and methods of users, which are what a feature looks like from outside.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub fn named(repo: &Repo) -> BTreeMap<&'static str, Vec<Finding>> {
         }
         let product = source.product_code();
         for (name, patterns) in FEATURES {
-            if has_any(&split(path), patterns) {
+            if has_any(&split(path), patterns) || has_any(&split(path), &[name]) {
                 continue;
             }
             let first = product.lines().position(|line| !is_import(line) && names(line, patterns));
@@ -128,6 +128,7 @@ mod tests {
         for own in ["reads/hot.rs", "open/hot_load.rs", "settings/a.rs", "reads/tests.rs"] {
             assert_eq!(found(own, text, ""), [], "{own}");
         }
+        assert_eq!(found("copies/changes/told.rs", "struct ChangeLog;\n", ""), []);
     }
 
     #[test]

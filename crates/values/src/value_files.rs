@@ -238,7 +238,7 @@ impl ValueFiles {
     }
 
     /// Forgets the retained log files, as in a copy that does not have them.
-    pub fn without_retained(&mut self) {
+    pub fn only_with_values(&mut self) {
         self.retained.clear();
     }
 

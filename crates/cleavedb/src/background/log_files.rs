@@ -139,10 +139,8 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     engine.state.swap(|state| {
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
     });
-    if engine.options.keeps_changes() {
-        let previous_end = append.appender.previous_end();
-        engine.retained_log.begin(number, base, append.last_seq() + 1, Some(previous_end));
-    }
+    let previous_end = Some(append.appender.previous_end());
+    engine.log_goes_on(number, base, append.last_seq() + 1, previous_end);
     engine.space().log_file_begun();
     engine.space().keep_reserve();
     engine.jobs.log_files.lock().push((number, file));

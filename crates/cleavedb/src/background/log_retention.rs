@@ -14,7 +14,7 @@ use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
 use cleavedb_values::ValueFileEdit;
 
 use crate::engine::Engine;
-use crate::store::manifest::{ChangeLog, Edit, Manifest};
+use crate::store::manifest::{ChangeLog, ChangesEdit, Edit, Manifest};
 use crate::store::retained_log::{Keep, LogPart, PartSize, left_behind};
 
 /// Releases what is not to be kept any more. Returns whether anything was.
@@ -39,11 +39,12 @@ pub(crate) fn give_up(engine: &Engine, upto: SeqNo) -> Result<()> {
         first_seq_of(engine, &part)?;
     }
     let mut manifest = engine.manifest.lock();
-    let log = manifest.live().change_log;
+    let log = manifest.live().changes.log;
     let first_seq = upto.min(engine.commit.visible()) + 1;
     if log.first_seq > 0 && log.first_seq < first_seq {
-        let change_log = Some(ChangeLog { first_seq, ..log });
-        engine.commit_edit(&mut manifest, &Edit { change_log, ..Edit::default() })?;
+        let log = Some(ChangeLog { first_seq, ..log });
+        let changes = ChangesEdit { log, ..ChangesEdit::default() };
+        engine.commit_edit(&mut manifest, &Edit { changes, ..Edit::default() })?;
         engine.retained_log.set_first_seq(first_seq);
     }
     release(engine, &mut manifest, 0).map(drop)
@@ -67,7 +68,7 @@ fn release(engine: &Engine, manifest: &mut Manifest, missing: u64) -> Result<boo
     if live.value_files.retained().next().is_none() {
         return Ok(false);
     }
-    let (log, parts) = (live.change_log, engine.retained_log.parts());
+    let (log, parts) = (live.changes.log, engine.retained_log.parts());
     let size = |(at, part): (usize, &LogPart)| PartSize {
         bytes: end_of(&engine.commit.log, part).saturating_sub(part.base),
         is_retained: live.value_files.is_retained(part.number),
@@ -93,19 +94,20 @@ fn release(engine: &Engine, manifest: &mut Manifest, missing: u64) -> Result<boo
         return Ok(false);
     }
     let value_files = gone.iter().map(|(number, _)| ValueFileEdit::Release(*number)).collect();
-    let change_log = rest.first().map(|first| ChangeLog {
+    let kept = rest.first().map(|first| ChangeLog {
         first_seq: log.first_seq.max(first_seq_from(engine, rest)),
         first_file: first.number,
         ..log
     });
-    engine.commit_edit(manifest, &Edit { value_files, change_log, ..Edit::default() })?;
-    forget(engine, &gone, change_log);
+    let changes = ChangesEdit { log: kept, ..ChangesEdit::default() };
+    engine.commit_edit(manifest, &Edit { value_files, changes, ..Edit::default() })?;
+    forget(engine, &gone, kept);
     Ok(true)
 }
 
 /// Removes released files, each once it has no readers.
-fn forget(engine: &Engine, gone: &[(FileNumber, u64)], change_log: Option<ChangeLog>) {
-    engine.retained_log.set_first_seq(change_log.map_or(0, |log| log.first_seq));
+fn forget(engine: &Engine, gone: &[(FileNumber, u64)], kept: Option<ChangeLog>) {
+    engine.retained_log.set_first_seq(kept.map_or(0, |log| log.first_seq));
     let last = gone.last().map_or(FileNumber(0), |(number, _)| *number);
     let segments = engine.retained_log.drop_upto(last);
     for segment in &segments {

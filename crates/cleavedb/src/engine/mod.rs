@@ -15,6 +15,7 @@ pub(crate) mod value_files;
 pub(crate) mod space;
 pub(crate) mod panic_guard;
 pub(crate) mod expiry;
+mod changes;
 pub(crate) mod hot;
 
 use std::sync::Arc;

@@ -181,7 +181,8 @@ pub(crate) fn drop_dead_files(
     if dead.is_empty() {
         return Ok(());
     }
-    let value_files = dead.iter().map(|number| drop_edit(live, *number)).collect();
+    let value_files =
+        dead.iter().map(|it| live.changes.drop_edit(&live.value_files, *it)).collect();
     let kinds: Vec<_> =
         dead.iter().filter_map(|n| Some((*n, live.value_files.get(*n)?.kind))).collect();
     engine.commit_edit(manifest, &Edit { value_files, ..Edit::default() })?;
@@ -189,31 +190,15 @@ pub(crate) fn drop_dead_files(
     Ok(())
 }
 
-/// The edit by which a value file that is not needed any more leaves: a log file with changes that
-/// are kept stays as such.
-pub(crate) fn drop_edit(live: &LiveFiles, number: FileNumber) -> ValueFileEdit {
-    let log = live.change_log;
-    match live.value_files.is_log(number)
-        && log.bytes > 0
-        && number >= log.first_file
-        && !planted(Bug::ChangesDropped)
-    {
-        true => ValueFileEdit::Retain(number),
-        false => ValueFileEdit::Remove(number),
-    }
-}
-
 /// Removes dropped value files from the read state, after an edit that left `live`. Each file is
-/// deleted when its last reader ends, unless it is retained.
+/// deleted when its last reader ends, unless readers of changes are told from it.
 pub(crate) fn retire_segments(engine: &Engine, live: &LiveFiles, files: &[(FileNumber, FileKind)]) {
     let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
     let state = engine.state.load_full();
     for (number, kind) in files {
-        match state.segments.get(*number) {
-            Some(segment) if live.value_files.is_retained(*number) => {
-                engine.retained_log.hold(segment.clone());
-            }
-            None if live.value_files.is_retained(*number) => {}
+        let segment = state.segments.get(*number);
+        match segment {
+            _ if engine.stays_told(live, *number, segment) => {}
             Some(segment) => segment.mark_obsolete(),
             // The read state does not have this log file, so it has no readers and is deleted at
             // once.

@@ -78,7 +78,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         space_limit: engine.options.space_limit,
         retained_log_bytes: live.value_files.retained().map(|(_, file)| file.len).sum(),
         retained_log_files: live.value_files.retained().count(),
-        oldest_change: engine.retained_log.first_seq(),
+        oldest_change: engine.first_told(),
         entry_bytes: live.version.tables().map(|(_, table)| table.meta().raw_bytes).sum(),
         space_used: engine.limit.as_ref().map(|limit| limit.budget.used()),
         open_files: open_files::count(),

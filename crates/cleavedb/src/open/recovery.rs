@@ -31,7 +31,7 @@ use crate::settings::options::Options;
 use crate::settings::resources::Resources;
 use crate::settings::volume::Volume;
 use crate::store::manifest::{
-    Current, LiveFiles, Manifest, Session, StoredManifest, VolumeIdentity,
+    Current, KeptChanges, LiveFiles, Manifest, Session, StoredManifest, VolumeIdentity,
 };
 use crate::store::state::MemSlot;
 
@@ -80,8 +80,7 @@ impl StoredDatabase {
             );
             return Err(Error::new(ErrorKind::LayoutMismatch, message));
         }
-        let retention = self.stored.change_retention();
-        Ok(options.within_stored(self.stored.space_limit(), retention))
+        Ok(options.within_stored(self.stored.space_limit(), self.stored.log_kept()))
     }
 
     /// The volumes of the database, in the order of their numbers.
@@ -211,7 +210,7 @@ fn the_longer<'a>(
 /// What a new database keeps of its options.
 fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
     live.space_limit = options.space_limit.unwrap_or_default();
-    live.change_log.bytes = options.change_retention();
+    live.changes = KeptChanges::none_yet(options.log_kept());
     live.layout = options.layout;
     live.groups = Arc::new(initial(&options.layout())?);
     Ok(())
@@ -489,8 +488,8 @@ pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
     }
     let Some(StoredDatabase { current, stored }) = found? else { return Ok(None) };
     let (preset, layout) = (Some(current.preset), Some(stored.value_layout()?));
-    let change_retention_bytes = Some(stored.change_retention()).filter(|bytes| *bytes > 0);
     let space_limit = stored.space_limit();
     let usual = Options::default();
-    Ok(Some(Options { preset, layout, space_limit, change_retention_bytes, ..usual }))
+    let options = Options { preset, layout, space_limit, ..usual };
+    Ok(Some(options.keeping_log(stored.log_kept())))
 }

@@ -12,7 +12,7 @@ use std::io;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
 use cleavedb_storage::{
@@ -30,8 +30,8 @@ use crate::open::recovery::{is_copy, last_log, number_of_copy};
 use crate::operations::commit::Append;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
-use crate::settings::options::{Durability, Options};
-use crate::store::manifest::{ChangeLog, Edit, LiveFiles, Manifest, Session};
+use crate::settings::options::Durability;
+use crate::store::manifest::{Edit, LiveFiles, Manifest, Session};
 use crate::writes::dictionaries;
 use crate::writes::room::SEQS_RESERVED;
 use crate::writes::write::{self, Terms};
@@ -107,9 +107,7 @@ fn begin_log(
     is_copy: bool,
 ) -> Result<()> {
     let access = engine.options.log_access(window.survives());
-    // A file that goes on may have a hole, from a time when no changes were kept.
-    let keeps = engine.options.keeps_changes() && manifest.live().change_log.first_seq == 0;
-    let resumed = match is_copy || keeps && !planted(Bug::ChangesBehindHole) {
+    let resumed = match is_copy || engine.begins_to_tell(manifest.live()) {
         true => None,
         false => resumed_log(engine, append, manifest, access)?,
     };
@@ -144,12 +142,7 @@ fn begin_log(
     engine.state.swap(|state| {
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
     });
-    if engine.options.keeps_changes() {
-        engine.retained_log.begin(number, base, append.last_seq() + 1, None);
-    } else {
-        engine.retained_log.drop_upto(FileNumber(u64::MAX));
-        engine.retained_log.set_first_seq(0);
-    }
+    engine.log_goes_on(number, base, append.last_seq() + 1, None);
     Ok(())
 }
 
@@ -182,28 +175,12 @@ fn say_begun(
         directory_id: Some(engine.storage.directory_id()),
         // The limit of the options at the open.
         space_limit: Some(engine.options.space_limit.unwrap_or_default()),
-        change_log: kept_from(&engine.options, manifest.live().change_log, last_seq + 1, log),
+        changes: manifest.live().changes.at_session(&engine.options, last_seq + 1, log),
         ..Edit::default()
     };
     engine.commit_edit(manifest, &edit)?;
     engine.jobs.set_seq_limit(seq_limit);
     Ok(())
-}
-
-/// What is said of the log that is kept for readers of changes, in a session whose log begins
-/// in file `log` with `first_seq`, if that differs from what was said `before`.
-fn kept_from(
-    options: &Options,
-    before: ChangeLog,
-    first_seq: SeqNo,
-    log: FileNumber,
-) -> Option<ChangeLog> {
-    let said = match options.change_retention() {
-        0 => ChangeLog::default(),
-        bytes if before.first_seq > 0 => ChangeLog { bytes, ..before },
-        bytes => ChangeLog { bytes, first_seq, first_file: log },
-    };
-    (said != before).then_some(said)
 }
 
 /// The last log file, if the log can continue in it: it ends where the log does, has room, holds
@@ -339,8 +316,8 @@ pub(crate) fn log_at_rest(
     let mut rest = LeftLog { value_files: Vec::new(), gone: Vec::new() };
     let is_pointed_to = |number| live.value_files.get(number).is_some_and(|facts| facts.live > 0);
     let last = is_pointed_to(append.appender.file().number);
-    // A copy does not keep the log for changes.
-    let keeps = live.change_log.first_seq > 0;
+    // In a copy none are kept.
+    let keeps = live.changes.are_kept();
     for (number, file) in engine.jobs.log_files.lock().iter() {
         // The last one may be empty, behind one with data, because a write was refused.
         let needed = (is_pointed_to(*number) || keeps) && !planted(Bug::CloseForgetsALog);
@@ -360,7 +337,7 @@ pub(crate) fn log_at_rest(
 pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     engine.poison.check()?;
     let number = engine.commit.append().appender.file().number;
-    let is_needed = engine.options.keeps_changes() || is_pointed_to(&engine.manifest, number);
+    let is_needed = engine.tells() || is_pointed_to(&engine.manifest, number);
     let goes = engine.state.load().has_nothing_to_flush() && !is_needed;
     if !goes {
         make_log_whole(engine)?;

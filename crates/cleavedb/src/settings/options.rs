@@ -350,20 +350,25 @@ impl Options {
 
     /// The options for a database with the `stored` space limit, and that many bytes of log to
     /// keep for readers of changes.
-    pub(crate) fn within_stored(self, stored: Option<u64>, change_retention: u64) -> Self {
+    pub(crate) fn within_stored(self, stored: Option<u64>, log_kept: u64) -> Self {
         let space_limit = self.space_limit.or(stored).filter(|limit| *limit != u64::MAX);
-        let change_retention_bytes = self.change_retention_bytes.or(Some(change_retention));
+        let change_retention_bytes = self.change_retention_bytes.or(Some(log_kept));
         Self { space_limit, change_retention_bytes, ..self }
     }
 
+    /// The options with this number of bytes of log to keep for readers of changes.
+    pub(crate) fn keeping_log(self, bytes: u64) -> Self {
+        Self { change_retention_bytes: Some(bytes).filter(|bytes| *bytes > 0), ..self }
+    }
+
     /// Bytes of the log that are kept for readers of changes; 0 for none.
-    pub(crate) fn change_retention(&self) -> u64 {
+    pub(crate) fn log_kept(&self) -> u64 {
         self.change_retention_bytes.unwrap_or_default()
     }
 
     /// Whether log is kept for readers of changes.
     pub(crate) fn keeps_changes(&self) -> bool {
-        self.change_retention() > 0
+        self.log_kept() > 0
     }
 
     /// How the log is written, in a window that outlives the process or does not.

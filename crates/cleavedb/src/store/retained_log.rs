@@ -47,7 +47,7 @@ impl RetainedLog {
     /// What `live` has after an open; `is_kept` says that the options ask for changes, and
     /// `visible` is the last sequence number.
     pub(crate) fn of(live: &LiveFiles, is_kept: bool, visible: SeqNo) -> Self {
-        let log = live.change_log;
+        let log = live.changes.log;
         if log.first_seq == 0 {
             let first_seq = if is_kept { visible + 1 } else { 0 };
             return Self(Mutex::new(RetainedParts { first_seq, ..RetainedParts::default() }));
@@ -67,7 +67,7 @@ impl RetainedLog {
         };
         let mut parts: Vec<LogPart> = retained.chain(logs).map(part).collect();
         parts.sort_unstable_by_key(|part| part.number);
-        let (first_seq, loads) = (log.first_seq, live.loads.clone());
+        let (first_seq, loads) = (log.first_seq, live.changes.loads.clone());
         let first_file = Some(log.first_file);
         Self(Mutex::new(RetainedParts {
             parts,

@@ -25,7 +25,6 @@ use crate::operations::ops::Ops;
 use crate::reads::read;
 use crate::reads::search::ReadFor;
 use crate::settings::options::Durability;
-use crate::store::retained_log::RetainedLog;
 use crate::writes::write::{self, Terms};
 
 /// First byte of the keys of the system keyspace that name a dictionary.
@@ -85,8 +84,8 @@ impl Dropped {
 }
 
 /// The dictionaries of `keyspace`, which is being dropped.
-pub(crate) fn dropped(retained_log: &RetainedLog, keyspace: &CatalogEntry) -> Vec<Dropped> {
-    let stays = retained_log.first_seq().is_some() && !planted(Bug::ToldDictionaryDropped);
+pub(crate) fn dropped(engine: &Engine, keyspace: &CatalogEntry) -> Vec<Dropped> {
+    let stays = engine.first_told().is_some() && !planted(Bug::ToldDictionaryDropped);
     let of = |it: &Arc<Dictionary>| {
         let stored = stays.then(|| encode(KeyspaceId::SYSTEM, it));
         Dropped { number: it.number(), key: key(it.number()), stored }
@@ -110,7 +109,7 @@ pub(crate) fn are_dropped(engine: &Engine, dropped: &[Dropped]) {
 /// Deletes the dictionaries of dropped keyspaces that no change names any more. Returns whether
 /// there were some.
 pub(crate) fn forget_dropped(engine: &Engine) -> Result<bool> {
-    let first = engine.retained_log.first_seq().unwrap_or(SEQ_MAX);
+    let first = engine.first_told().unwrap_or(SEQ_MAX);
     let mut dropped = engine.catalog.dropped_dictionaries.lock();
     let (gone, kept): (Vec<_>, _) = dropped.drain(..).partition(|(_, seq)| *seq < first);
     *dropped = kept;

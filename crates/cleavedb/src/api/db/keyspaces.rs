@@ -150,7 +150,7 @@ impl Db {
         ranges.add(1, &lower, &upper, true);
         ranges.tidy();
         let name_op = Op::delete(&key);
-        let dropped = dictionaries::dropped(&engine.retained_log, &entry);
+        let dropped = dictionaries::dropped(engine, &entry);
         let mut ops = vec![EncodedOp::of_system(name_op, true)];
         ops.extend(ranges.ops());
         ops.extend(dropped.iter().map(|it| EncodedOp::of_system(it.op(), true)));

@@ -92,7 +92,7 @@ impl<'e> Job<'e> for Flush<'e> {
         }
         let points = ReadPoints::of_flush(engine, sealed.last_seq);
         let is_needed = self.leads_into_log() && !planted(Bug::LongValueUnsynced);
-        if is_needed || keeps_changes(engine) {
+        if is_needed || engine.tells_from_log() {
             engine.commit.sync_to(sealed.end)?;
         }
         let kept = KeptVersions::new(engine, &self.slot, &points);
@@ -236,12 +236,6 @@ impl Flush<'_> {
     fn leads_into_log(&self) -> bool {
         self.engine.options.log().is_pointed_to(self.slot.has_long())
     }
-}
-
-/// Whether the log that a flush covers must be durable because changes are read from it: they must
-/// not be lost where their operations, which are in tables, are not.
-fn keeps_changes(engine: &Engine) -> bool {
-    engine.options.keeps_changes() && !planted(Bug::ChangesUnsynced)
 }
 
 /// Estimated bytes of dead records whose entries no compaction has met yet, after a run has entered

@@ -315,7 +315,7 @@ impl Follower {
 
 /// Has `view` see what was read of the log since it was made, everything up to `seq`.
 fn extend(view: &Engine, place: &ReaderPosition, seq: SeqNo) {
-    view.retained_log.follow(&place.tail.files);
+    view.log_was_read(&place.tail.files);
     view.commit.follow(seq, place.tail.position, place.durable(seq));
 }
 
@@ -435,8 +435,7 @@ impl ViewParts<'_> {
         let (placed, volumes, locks) = (self.storage.clone(), Vec::new(), Vec::new());
         let directories = Directories { placed, volumes, locks };
         // Whether changes are kept is a matter of the process that writes.
-        let change_retention_bytes = Some(place.manifest.live().change_log.bytes);
-        let options = Options { change_retention_bytes, ..self.options.clone() };
+        let options = self.options.clone().keeping_log(place.manifest.live().changes.log.bytes);
         build(directories, options, recovered, None, full, intent, Some(beside))
             .map(|(engine, _)| engine)
     }

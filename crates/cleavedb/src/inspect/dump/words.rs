@@ -226,11 +226,11 @@ fn numbers(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
         Some(0) => out.line(offset, "space limit", vec![("is", "none".into())])?,
         Some(bytes) => out.line(offset, "space limit", vec![("bytes", bytes.into())])?,
     }
-    change_log(edit, offset, out)
+    kept_changes(edit, offset, out)
 }
 
-fn change_log(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
-    if let Some(log) = edit.change_log {
+fn kept_changes(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
+    if let Some(log) = edit.changes.log {
         let facts = vec![
             ("bytes", log.bytes.into()),
             ("from_seq", log.first_seq.into()),
@@ -238,7 +238,7 @@ fn change_log(edit: &Edit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
         ];
         out.line(offset, "changes are kept", facts)?;
     }
-    for load in &edit.loads {
+    for load in &edit.changes.loads {
         let facts = vec![
             ("seq", load.seq.into()),
             ("first", user_key(&load.first)),

@@ -349,7 +349,7 @@ impl Salvage {
         let mut options = Options { preset, layout: stored, ..Options::default() };
         if let Some(live) = &self.live {
             options.space_limit = Some(live.space_limit).filter(|limit| *limit > 0);
-            options.change_retention_bytes = Some(live.change_log.bytes).filter(|bytes| *bytes > 0);
+            options = options.keeping_log(live.changes.log.bytes);
         }
         options.min_separated = self.min_separated().filter(|_| options.layout().separates());
         options

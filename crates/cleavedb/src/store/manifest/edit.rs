@@ -1,11 +1,12 @@
 //! One change of the set of live files: all changes of a flush, a compaction or a collection,
 //! atomically (invariant 4).
 
-use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
+use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::VersionEdit;
 use cleavedb_values::{GroupEdit, ValueFileEdit, ValueLayout};
 
+use super::changes::ChangesEdit;
 use crate::control::totals::Totals;
 
 /// Where replay begins.
@@ -30,27 +31,6 @@ pub(crate) struct Session {
     pub(crate) boot_id: u64,
     /// Sequence numbers up to this one were in use before.
     pub(crate) last_seq: SeqNo,
-}
-
-/// The part of the log that is kept for readers of changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChangeLog {
-    /// Bytes of the log to keep; 0 if it is kept for no reader.
-    pub(crate) bytes: u64,
-    /// Every batch from this sequence number on is there; 0 before the first session with it.
-    pub(crate) first_seq: SeqNo,
-    /// The log files from this number on are whole and hold these batches.
-    pub(crate) first_file: FileNumber,
-}
-
-/// A bulk load, whose pairs are not in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LoadedRange {
-    /// The sequence number of all its pairs.
-    pub(crate) seq: SeqNo,
-    /// The first tree key of the range and the last one.
-    pub(crate) first: Vec<u8>,
-    pub(crate) last: Vec<u8>,
 }
 
 /// A set of changes that becomes durable as one record.
@@ -85,10 +65,7 @@ pub(crate) struct Edit {
     pub(crate) directory_id: Option<u64>,
     /// Counters of the database up to the flush or the close that this edit records.
     pub(crate) totals: Option<Totals>,
-    /// The part of the log that is kept for readers of changes.
-    pub(crate) change_log: Option<ChangeLog>,
-    /// Bulk loads that readers of changes are told of.
-    pub(crate) loads: Vec<LoadedRange>,
+    pub(crate) changes: ChangesEdit,
 }
 
 const INDEX: u8 = 1;
@@ -107,8 +84,6 @@ const DIRECTORY: u8 = 13;
 const TOTALS: u8 = 14;
 const LAYOUT: u8 = 15;
 const SPACE_LIMIT: u8 = 16;
-const CHANGE_LOG: u8 = 17;
-const LOADED: u8 = 18;
 
 impl Edit {
     /// The encoding: tagged fields. See `docs/format.md`, "Manifest".
@@ -166,16 +141,7 @@ impl Edit {
             out.push(TOTALS);
             totals.encode(&mut out);
         }
-        if let Some(ChangeLog { bytes, first_seq, first_file }) = self.change_log {
-            out.push(CHANGE_LOG);
-            for field in [bytes, first_seq, first_file.0] {
-                put_varint(&mut out, field);
-            }
-        }
-        for load in &self.loads {
-            out.push(LOADED);
-            load.encode(&mut out);
-        }
+        self.changes.encode(&mut out);
         out
     }
 
@@ -214,14 +180,7 @@ impl Edit {
                 }
                 TOTALS => edit.totals = Some(Totals::decode(&mut cursor)?),
                 CLOSED => edit.session = Some(None),
-                CHANGE_LOG => {
-                    edit.change_log = Some(ChangeLog {
-                        bytes: cursor.varint()?,
-                        first_seq: cursor.varint()?,
-                        first_file: FileNumber(cursor.varint()?),
-                    });
-                }
-                LOADED => edit.loads.push(LoadedRange::decode(&mut cursor)?),
+                tag if edit.changes.decode(tag, &mut cursor)? => {}
                 tag => {
                     let what = format!("a manifest edit has unknown field {tag}");
                     return Err(Error::corruption(what));
@@ -229,18 +188,5 @@ impl Edit {
             }
         }
         Ok(edit)
-    }
-}
-
-impl LoadedRange {
-    fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.seq);
-        put_bytes(out, &self.first);
-        put_bytes(out, &self.last);
-    }
-
-    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let seq = cursor.varint()?;
-        Ok(Self { seq, first: cursor.bytes()?.to_vec(), last: cursor.bytes()?.to_vec() })
     }
 }

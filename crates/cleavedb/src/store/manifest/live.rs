@@ -7,7 +7,8 @@ use cleavedb_index::{TableStore, Version};
 use cleavedb_values::groups::Location;
 use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit, ValueFiles, ValueLayout};
 
-use super::edit::{ChangeLog, Edit, LoadedRange, ReplayHead, Session};
+use super::changes::KeptChanges;
+use super::edit::{Edit, ReplayHead, Session};
 use super::unexposed::hidden_max;
 use crate::control::totals::Totals;
 
@@ -40,10 +41,7 @@ pub(crate) struct LiveFiles {
     pub(crate) directory_id: u64,
     /// Counters of the database up to the last close.
     pub(crate) totals: Totals,
-    /// The part of the log that is kept for readers of changes.
-    pub(crate) change_log: ChangeLog,
-    /// Bulk loads among the changes that are kept, oldest first.
-    pub(crate) loads: Vec<LoadedRange>,
+    pub(crate) changes: KeptChanges,
 }
 
 impl LiveFiles {
@@ -66,8 +64,7 @@ impl LiveFiles {
             flushed: 0,
             directory_id: 0,
             totals: Totals::default(),
-            change_log: ChangeLog::default(),
-            loads: Vec::new(),
+            changes: KeptChanges::default(),
         }
     }
 
@@ -103,21 +100,15 @@ impl LiveFiles {
         self.flushed = edit.flushed.unwrap_or(self.flushed);
         self.directory_id = edit.directory_id.unwrap_or(self.directory_id);
         self.totals = edit.totals.unwrap_or(self.totals);
-        self.loads.extend(edit.loads.iter().cloned());
-        if let Some(change_log) = edit.change_log {
-            self.change_log = change_log;
-            let is_on = change_log.bytes > 0;
-            self.loads.retain(|load| is_on && load.seq >= change_log.first_seq);
-        }
+        self.changes.apply(&edit.changes);
         Ok(())
     }
 
     /// Forgets the log that is kept for readers of changes, as in a copy: its first session
     /// begins to keep it anew.
     pub(crate) fn without_changes(&mut self) {
-        self.value_files.without_retained();
-        self.change_log = ChangeLog { bytes: self.change_log.bytes, ..ChangeLog::default() };
-        self.loads.clear();
+        self.value_files.only_with_values();
+        self.changes = KeptChanges::none_yet(self.changes.log.bytes);
     }
 
     pub(crate) fn export(&self) -> Edit {
@@ -137,8 +128,7 @@ impl LiveFiles {
             flushed: Some(self.flushed),
             directory_id: Some(self.directory_id),
             totals: Some(self.totals),
-            change_log: (self.change_log != ChangeLog::default()).then_some(self.change_log),
-            loads: self.loads.clone(),
+            changes: self.changes.export(),
         }
     }
 

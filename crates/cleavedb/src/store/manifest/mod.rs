@@ -10,6 +10,7 @@ pub(crate) mod text;
 mod unexposed;
 mod current;
 mod volume_identity;
+mod changes;
 mod edit;
 mod live;
 mod read;
@@ -24,8 +25,9 @@ use cleavedb_index::TableStore;
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage};
 
+pub(crate) use changes::{ChangeLog, ChangesEdit, KeptChanges, LoadedRange};
 pub(crate) use current::Current;
-pub(crate) use edit::{ChangeLog, Edit, LoadedRange, ReplayHead, Session};
+pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use followed::{Followed, ManifestMark, News};
 pub(crate) use live::LiveFiles;
 pub(crate) use read::{Loaded, StoredManifest, next_record, read_copies};

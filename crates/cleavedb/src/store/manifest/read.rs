@@ -113,9 +113,8 @@ impl StoredManifest {
     }
 
     /// Bytes of the log that the database keeps for readers of changes.
-    pub(crate) fn change_retention(&self) -> u64 {
-        let last = self.edits.iter().rev().find_map(|edit| edit.change_log);
-        last.map_or(0, |change_log| change_log.bytes)
+    pub(crate) fn log_kept(&self) -> u64 {
+        self.edits.iter().rev().find_map(|edit| edit.changes.bytes()).unwrap_or_default()
     }
 
     /// Applies all edits.

@@ -121,10 +121,8 @@ impl Load {
         drop(jobs);
         value_files::add_segments(&output.segments, &mut edit);
         value_files::publish(&output.groups, &mut edit);
-        if engine.options.keeps_changes() && !planted(Bug::LoadNotTold) {
-            let (first, last) = (self.first.clone(), self.last.clone());
-            edit.loads.push(LoadedRange { seq: self.seq, first, last });
-        }
+        let (first, last) = (self.first.clone(), self.last.clone());
+        edit.changes.loads.extend(engine.told_of(LoadedRange { seq: self.seq, first, last }));
         let committed = engine.commit_edit(&mut manifest, &edit);
         self.named = committed.is_ok() || manifest.is_in_doubt();
         committed?;
@@ -134,7 +132,7 @@ impl Load {
             let state = state.with_version(version.clone());
             state.with_groups(state.segments.joined(opened), groups.clone())
         });
-        edit.loads.into_iter().for_each(|load| engine.retained_log.loaded(load));
+        engine.tell(edit.changes.loads);
         engine.commit.flushed(self.seq);
         // Before the lock is released: no compaction may take it for older than it is.
         let mut behind = self.last.clone();

@@ -753,7 +753,7 @@ caught! {
     a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
     a_collection_beside_that_of_a_range: CollectionOverlooked by collections_beside;
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
-    changes_that_are_dropped: ChangesDropped by changes;
+    changes_that_are_dropped: ChangesRemoved by changes;
     changes_without_a_load: LoadNotTold by changes;
     changes_lost_where_their_operations_are_not: ChangesUnsynced by changes_after_crashes;
     changes_told_before_they_are_durable: ChangesAhead by changes_after_crashes;

@@ -104,7 +104,8 @@ impl<'e> Job<'e> for Collect<'e> {
         let live = manifest.live();
         let written = regroup::regroup(self, &live.groups, &output, still, &mut edit)?;
         let files = emptied_files(self, live, &gone);
-        edit.value_files.extend(files.iter().map(|(file, _)| value_files::drop_edit(live, *file)));
+        let leave = |(file, _): &(_, _)| live.changes.drop_edit(&live.value_files, *file);
+        edit.value_files.extend(files.iter().map(leave));
         edit.index.add_run(run_position(live, self.epoch), writer.tables.iter().cloned());
         let counted = counted(self, live, &gone);
         let left: u64 = output.segments.iter().map(|new| new.live).sum();

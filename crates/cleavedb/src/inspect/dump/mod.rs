@@ -13,7 +13,6 @@
 
 mod request;
 mod line;
-mod expiry;
 mod words;
 mod edits;
 mod records;

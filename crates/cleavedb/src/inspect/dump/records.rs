@@ -10,8 +10,12 @@ use cleavedb_storage::log::FileHeader;
 use cleavedb_storage::segment::blob::blob_len;
 use cleavedb_storage::{FileKind, Name};
 
-use super::expiry::ends;
 use super::line::{DumpFact, Facts, Out, key_facts};
+
+/// When a value expires, in milliseconds since the beginning of 1970, unless it stays.
+pub(super) fn ends<T>(value: &Lasting<T>) -> Option<(&'static str, DumpFact<'static>)> {
+    (!value.until.is_never()).then(|| ("expires", value.until.millis().into()))
+}
 
 /// Shows the record of an operation; `facts` come first.
 pub(super) fn operation<'a>(
@@ -25,9 +29,10 @@ pub(super) fn operation<'a>(
     facts.push(("seq", header.seq.into()));
     facts.extend(key_facts(header.keyspace, key));
     if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag)
-        && let Ok(Lasting { value, until }) = header.kind.split(value)
+        && let Ok(found) = header.kind.split(value)
     {
-        facts.extend(ends(until));
+        facts.extend(ends(&found));
+        let value = found.value;
         facts.push(("value_len", (header.stored_value_len() as u64).into()));
         if header.compressed {
             facts.push(("compressed", "yes".into()));

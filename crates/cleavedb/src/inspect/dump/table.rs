@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{
-    EntryKind, Error, FileNumber, KeyspaceId, Lasting, StoredOperand, ValuePointer,
-};
+use cleavedb_base::{EntryKind, Error, FileNumber, KeyspaceId, StoredOperand, ValuePointer};
 use cleavedb_index::table::TableParts;
 use cleavedb_index::table_format::BlockHandle;
 use cleavedb_index::{Entry, TableMeta};
 use cleavedb_storage::File;
 
-use super::expiry::ends;
 use super::line::{DumpFact, Facts, Out, key_facts, user_key};
+use super::records::ends;
 use super::words;
 
 /// Dumps table `number` in `file`; `known` are the manifest's facts about it.
@@ -75,7 +73,7 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
         kind if kind.is_pointer() => {
             match ValuePointer::of_entry(entry.kind, entry.value) {
                 Ok(pointer) => {
-                    facts.extend(ends(pointer.until));
+                    facts.extend(ends(&pointer));
                     facts.extend(points_to(pointer.value));
                 }
                 Err(error) => out.damage(located(error, block))?,
@@ -98,11 +96,11 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
         EntryKind::Marker => "hot",
         _ => {
             match entry.kind.split(entry.value) {
-                Ok(Lasting { value, until }) => {
-                    facts.extend(ends(until));
-                    facts.push(("value_len", (value.len() as u64).into()));
+                Ok(found) => {
+                    facts.extend(ends(&found));
+                    facts.push(("value_len", (found.value.len() as u64).into()));
                     if out.values {
-                        facts.push(("value", DumpFact::Value(value)));
+                        facts.push(("value", DumpFact::Value(found.value)));
                     }
                 }
                 Err(error) => out.damage(located(error, block))?,

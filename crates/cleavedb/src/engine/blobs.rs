@@ -14,7 +14,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{EntryKind, FileNumber, SeqNo, ValuePointer};
+use cleavedb_base::{FileNumber, SeqNo};
 use cleavedb_index::compaction::range::{RangeGoal, RangeStep, pick_range};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
@@ -26,6 +26,7 @@ use super::Engine;
 use crate::control::metrics::Metrics;
 use crate::operations::ops::Ops;
 use crate::settings::options::Options;
+use crate::store::blobs::file_of;
 use crate::store::manifest::LiveFiles;
 use crate::store::state::MemSlot;
 
@@ -199,13 +200,6 @@ impl LoneFiles {
     pub(crate) fn written(&self, tables: &[FileNumber]) {
         self.state.lock().clean.extend(tables);
     }
-}
-
-/// The file that an entry of this kind points to, if it does.
-#[inline]
-fn file_of(kind: EntryKind, value: &[u8]) -> Option<FileNumber> {
-    let found = kind.is_pointer().then(|| ValuePointer::of_entry(kind, value).ok());
-    found.flatten().map(|pointer| pointer.value.file)
 }
 
 impl Engine {

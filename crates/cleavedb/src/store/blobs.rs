@@ -22,14 +22,14 @@ impl UnflushedLone {
     #[inline]
     pub(crate) fn have(&self, entry: &Entry<'_>) -> bool {
         let is_any = !self.0.is_empty() && !planted(Bug::BlobTakenForValue);
-        is_any && entry.kind.is_pointer() && self.are_named_by(entry)
+        is_any && file_of(entry.kind, entry.value).is_some_and(|file| self.0.contains_key(&file))
     }
+}
 
-    #[cold]
-    fn are_named_by(&self, entry: &Entry<'_>) -> bool {
-        let found = ValuePointer::of_entry(entry.kind, entry.value);
-        found.is_ok_and(|pointer| self.0.contains_key(&pointer.value.file))
-    }
+/// The file that an entry of this kind points to, if it does.
+pub(crate) fn file_of(kind: EntryKind, value: &[u8]) -> Option<FileNumber> {
+    let found = kind.is_pointer().then(|| ValuePointer::of_entry(kind, value).ok());
+    found.flatten().map(|pointer| pointer.value.file)
 }
 
 /// The lone files of a MemTable, and how much it hides of others.

@@ -12,6 +12,7 @@ use cleavedb_values::SegmentSet;
 
 use super::Salvage;
 use crate::inspect::unopened::Unopened;
+use crate::store::blobs::file_of;
 
 /// The lone files that are there.
 pub(super) struct FoundLone(BTreeSet<FileNumber>);
@@ -23,8 +24,7 @@ impl FoundLone {
 
     /// Whether an entry points to one of them.
     pub(super) fn have(&self, entry: &Entry<'_>) -> bool {
-        let found = || ValuePointer::of_entry(entry.kind, entry.value);
-        entry.kind.is_pointer() && found().is_ok_and(|pointer| self.0.contains(&pointer.value.file))
+        file_of(entry.kind, entry.value).is_some_and(|file| self.0.contains(&file))
     }
 }
 

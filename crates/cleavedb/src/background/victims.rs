@@ -207,8 +207,8 @@ impl<'e> Choice<'e> {
         let live = self.live;
         let limited = live.groups.is_empty()
             || self.space.options.tuning.groups.experiments().cold_log_counts;
-        let apart = if limited { 0 } else { live.value_files.segment_bytes() };
-        let counted = live.value_bytes() - apart;
+        let in_cold_log = if limited { 0 } else { live.value_files.segment_bytes() };
+        let counted = live.value_bytes() - in_cold_log;
         if planted(Bug::GarbageOfNobodyCounts) {
             return counted;
         }

@@ -8,7 +8,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{Entry, EntryIter};
 
-/// Ranges of tree keys, each from its first to the second, excluded; ascending, and apart.
+/// Ranges of tree keys, each from its first to the second, excluded; ascending, and disjoint.
 #[derive(Clone, Default)]
 pub(crate) struct Ranges(Arc<[(Vec<u8>, Vec<u8>)]>);
 
@@ -17,14 +17,14 @@ impl Ranges {
     pub(crate) fn of(ranges: &[(Vec<u8>, Vec<u8>)]) -> Self {
         let mut sorted = ranges.to_vec();
         sorted.sort_unstable();
-        let mut apart: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut disjoint: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for (begin, end) in sorted {
-            match apart.last_mut() {
+            match disjoint.last_mut() {
                 Some((_, last)) if begin <= *last => *last = end.max(std::mem::take(last)),
-                _ => apart.push((begin, end)),
+                _ => disjoint.push((begin, end)),
             }
         }
-        Self(apart.into())
+        Self(disjoint.into())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

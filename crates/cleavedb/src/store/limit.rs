@@ -92,7 +92,7 @@ impl Limit {
             return Err(Error::new(ErrorKind::InvalidOptions, message).with("least", least));
         }
         Ok(Some(Self {
-            budget: Arc::new(Budget::new(limit, apart(options))),
+            budget: Arc::new(Budget::new(limit, for_metadata(options))),
             stop: AtomicU64::new(u64::MAX),
             full: AtomicU64::new(u64::MAX),
             writes_blocked: AtomicBool::new(false),
@@ -132,7 +132,7 @@ impl Limit {
 
 /// Bytes of the limit for metadata, which is never refused: two manifests, one of which replaces
 /// the other, the window, and small files such as `current`.
-pub(crate) fn apart(options: &Options) -> u64 {
+pub(crate) fn for_metadata(options: &Options) -> u64 {
     2 * MANIFEST_MAX + options.window() as u64 + (1 << 20)
 }
 
@@ -235,6 +235,6 @@ impl Options {
             .saturating_add(self.tuning.table_bytes);
         let parts = [logs(self), planned(job), for_deletes(self, 0)];
         let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
-        apart(self).saturating_add(jobs.saturating_mul(2))
+        for_metadata(self).saturating_add(jobs.saturating_mul(2))
     }
 }

@@ -104,8 +104,8 @@ fn have_log(
 ) -> std::result::Result<(), Obstacle> {
     // Tables will point to it in the log, although they point to no other value there.
     let long = engine.options.log().keeps_long_values() && ops.have_separated();
-    let apart = long && needs_file_for_long(append);
-    if apart || engine.commit.log.needs_file(&append.appender, len) {
+    let wants_file = long && needs_file_for_long(append);
+    if wants_file || engine.commit.log.needs_file(&append.appender, len) {
         // The limit is asked under the lock, since any number of writers may have passed before it
         // was reached.
         if engine.space().is_limit_reached(ops.need()) {

@@ -9,6 +9,7 @@ use cleavedb::{
 };
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, Sim};
+use cleavedb_testkit::budget::of;
 use cleavedb_testkit::check::check_files;
 use cleavedb_testkit::full::{FullStore, limited};
 use cleavedb_testkit::loads::{among_operations, beside_writes, waits_for_files};
@@ -361,12 +362,10 @@ fn a_load_keeps_the_space_limit() {
     }
 }
 
-/// Loads of a store beside which others write.
-const LOADS: u8 = 6;
-
 /// Writers, jobs of threads and readers go on; a reader sees a load whole or not at all.
 #[test]
 fn writers_and_readers_go_on_beside_loads() {
+    let loads: u8 = of(2, 6, 6);
     for setup in &Setup::designs() {
         let dir = tempfile::tempdir().unwrap();
         let background = Background::Threads(2);
@@ -400,7 +399,7 @@ fn writers_and_readers_go_on_beside_loads() {
                     last.for_each(|other| assert_eq!(other, first, "a load is seen in part"));
                 }
             });
-            for round in 1..=LOADS {
+            for round in 1..=loads {
                 let mut load = db.default_keyspace().bulk_load().unwrap();
                 for (key, value) in pairs(400, u32::from(round)) {
                     load.put(key, value).unwrap();
@@ -418,7 +417,7 @@ fn writers_and_readers_go_on_beside_loads() {
         db.collect().unwrap();
         db.close().unwrap();
         let db = Db::open(dir.path().join("db"), options).unwrap();
-        assert_eq!(db.get("mark049").unwrap().unwrap(), vec![LOADS; 300]);
+        assert_eq!(db.get("mark049").unwrap().unwrap(), vec![loads; 300]);
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
     }
 }

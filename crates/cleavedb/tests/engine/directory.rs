@@ -10,7 +10,7 @@ use cleavedb_testkit::child::in_a_child;
 use cleavedb_testkit::{Churn, Setup};
 
 /// Writes between two looks.
-const WRITES: usize = 400;
+const WRITES: usize = 250;
 
 fn designs() -> Vec<Setup> {
     in_turn(Setup::every_design().into_iter().chain(Setup::partitioned()).collect())

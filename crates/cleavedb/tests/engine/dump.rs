@@ -82,7 +82,7 @@ fn key_blocks_are_shown_and_their_damage_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Setup::tiny(Preset::KtStore, true).options).unwrap();
     for round in 0..3 {
-        (0..100u8).for_each(|key| db.put_with([key], vec![round; 20_000], Durability::Os).unwrap());
+        (0..25u8).for_each(|key| db.put_with([key], vec![round; 20_000], Durability::Os).unwrap());
         db.flush().unwrap();
     }
     db.compact().unwrap();

@@ -17,7 +17,7 @@ use crate::control::metrics::StallCause;
 use crate::control::throttle::Pressure;
 use crate::engine::space::SpaceContext;
 use crate::store::limit::{
-    Limit, Need, ReclaimHistory, apart, flush_max, flushed_max, for_deletes, logs, planned,
+    Limit, Need, ReclaimHistory, flush_max, flushed_max, for_deletes, for_metadata, logs, planned,
     rewritten_max,
 };
 use crate::store::manifest::LiveFiles;
@@ -165,7 +165,7 @@ impl SpaceContext<'_> {
     #[cold]
     pub(crate) fn exhausted(&self, limit: &Limit) -> Error {
         let manifest = self.manifest.lock();
-        let kept = self.kept_for_jobs(manifest.live()) + apart(self.options);
+        let kept = self.kept_for_jobs(manifest.live()) + for_metadata(self.options);
         let message = "the space limit is reached, and nothing more can be collected; delete \
                    something, release snapshots, or reopen with a higher space_limit";
         Error::new(ErrorKind::NoSpace, message)

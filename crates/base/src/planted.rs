@@ -184,7 +184,7 @@ pub enum Bug {
     /// Runs that a flush writes during a collection may leave level 0.
     RunsSinkPastACollection,
     /// A job drops the file that a collection is reading.
-    VictimDroppedByOthers,
+    VictimRemovedByOthers,
     /// A collection of a short file is done for a gain of one byte.
     ByteIsWorthIt,
     /// The output of a collection is collected again although nothing in it can have died.
@@ -277,7 +277,7 @@ pub enum Bug {
     /// A reader beside a writer reports what the writer has removed as damage.
     RemovedTakenForDamage,
     /// A copy of what a writer goes on to change is believed without a second look at its manifest.
-    DroppedFilesCopied,
+    RemovedFilesCopied,
     /// A check beside a writer reports what it finds, although the writer has gone on.
     CheckedOnce,
     /// The recovery of a handle that only reads removes files on the disk.

@@ -17,8 +17,8 @@ pub struct HotChange {
     pub overwritten: Vec<HotKey>,
     /// Keys whose version was moved elsewhere.
     pub demoted: Vec<HotKey>,
-    /// Segments that are dropped.
-    pub dropped: Vec<Location>,
+    /// Segments that go.
+    pub gone: Vec<Location>,
 }
 
 /// A new record of a key.

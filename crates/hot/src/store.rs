@@ -333,9 +333,9 @@ impl HotStore {
     /// Ends `change`, once readers see the run of the flush.
     pub fn retire(&self, change: &HotChange) {
         change.demoted.iter().for_each(|key| self.take_out(*key));
-        if !change.dropped.is_empty() {
+        if !change.gone.is_empty() {
             let mut segments = Segments::clone(&self.segments.load());
-            change.dropped.iter().for_each(|place| segments.remove(*place));
+            change.gone.iter().for_each(|place| segments.remove(*place));
             self.swap(segments);
         }
         self.changes.fetch_add(1, Ordering::SeqCst);

@@ -48,7 +48,7 @@ impl TableFactory for Factory {
 struct NoSink;
 
 impl ValueGcObserver for NoSink {
-    fn dropped(&mut self, _: Entry<'_>) -> Result<()> {
+    fn owner_removed(&mut self, _: Entry<'_>) -> Result<()> {
         Ok(())
     }
 

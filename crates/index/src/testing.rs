@@ -374,7 +374,7 @@ impl TableFactory for World {
 pub struct Dropped(pub Vec<Item>);
 
 impl ValueGcObserver for Dropped {
-    fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
+    fn owner_removed(&mut self, entry: Entry<'_>) -> Result<()> {
         self.0.push(Item::of(entry));
         Ok(())
     }

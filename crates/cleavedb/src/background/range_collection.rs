@@ -213,7 +213,7 @@ fn wait_for_removal(engine: &Engine) -> Result<()> {
     loop {
         engine.check_open()?;
         removal::purge(engine);
-        let gap = match dropped_files(engine, horizon)?.first() {
+        let gap = match files_not_live(engine, horizon)?.first() {
             Some(name) => Gap::Held(*name),
             None => filled_gap(engine)?,
         };
@@ -247,7 +247,7 @@ fn wait_for_removal(engine: &Engine) -> Result<()> {
 
 /// Files with numbers below `horizon` that are not live, nor those of a load under way, which has
 /// nothing that was deleted.
-fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
+fn files_not_live(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
     let listed = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;
     let loaded = engine.jobs.lock().load.as_ref().map(|load| load.files.clone());
     let loaded: BTreeSet<FileNumber> =
@@ -265,8 +265,8 @@ fn dropped_files(engine: &Engine, horizon: FileNumber) -> Result<Vec<Name>> {
             || live.value_files.kind_of(number).is_some()
             || *name == manifest.name()
     };
-    let dropped = listed.into_iter().map(|(name, _)| name);
-    Ok(dropped.filter(|name| name.number() < horizon && !is_live(name)).collect())
+    let names = listed.into_iter().map(|(name, _)| name);
+    Ok(names.filter(|name| name.number() < horizon && !is_live(name)).collect())
 }
 
 /// Moves everything that is alive out of a group file.

@@ -176,7 +176,7 @@ pub(crate) fn drop_dead_files(
     let live = manifest.live();
     let mut dead = victim::dead_files(&live.value_files, live.head_file());
     let victim = engine.jobs.victim();
-    dead.retain(|number| *number != victim || planted(Bug::VictimDroppedByOthers));
+    dead.retain(|number| *number != victim || planted(Bug::VictimRemovedByOthers));
     dead.retain(|number| !engine.is_held(*number));
     if dead.is_empty() {
         return Ok(());

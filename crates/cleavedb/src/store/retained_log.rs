@@ -165,7 +165,7 @@ impl RetainedLog {
         self.0.lock().loads.iter().find(|load| load.seq >= from).cloned()
     }
 
-    /// Keeps a file that readers may have as a value file until it is dropped here.
+    /// Keeps a file that readers may have as a value file until it is released here.
     pub(crate) fn hold(&self, segment: Arc<Segment>) {
         self.0.lock().segments.push(segment);
     }
@@ -175,9 +175,9 @@ impl RetainedLog {
         let mut content = self.0.lock();
         content.parts.retain(|part| part.number > last);
         let segments = std::mem::take(&mut content.segments);
-        let (dropped, kept) = segments.into_iter().partition(|it| it.number() <= last);
+        let (released, kept) = segments.into_iter().partition(|it| it.number() <= last);
         content.segments = kept;
-        dropped
+        released
     }
 }
 

@@ -258,13 +258,13 @@ impl ReadStates {
     }
 
     /// Replaces `slot` by `version`, which has its run, adds the value files that the flush has
-    /// `opened`, with the extents of `groups`, and removes the extents `dropped`.
+    /// `opened`, with the extents of `groups`, and removes the extents that are `gone`.
     pub(crate) fn flushed(
         &self,
         slot: &Arc<MemSlot>,
         version: &Arc<Version>,
         opened: &SegmentSet,
-        dropped: &[Location],
+        gone: &[Location],
         groups: &Arc<GroupTable>,
     ) {
         if planted(Bug::MemTableBeforeItsRun) {
@@ -272,7 +272,7 @@ impl ReadStates {
         }
         self.swap(|state| {
             let state = state.without_memtable(slot).with_version(version.clone());
-            let segments = state.segments.joined(opened).with_extents(&[], dropped);
+            let segments = state.segments.joined(opened).with_extents(&[], gone);
             state.with_groups(segments, groups.clone())
         });
     }

@@ -33,7 +33,7 @@ caught! {
     inputs_that_are_unclaimed_before_a_crash: InputsUnclaimed by bucket_crashes;
     names_that_are_not_synced_beside_compactions: NoDirectorySync by bucket_crashes;
     a_run_that_sinks_past_a_collection: RunsSinkPastACollection by answers;
-    a_victim_that_another_job_drops: VictimDroppedByOthers by collections;
+    a_victim_that_another_job_drops: VictimRemovedByOthers by collections;
     a_group_that_splits_under_a_flush: SplitUnderFlush by splits;
     a_log_file_that_ends_under_a_commit: LogEndsUnderWriters by collectors;
     a_commit_published_out_of_order: PublishedOutOfOrder by clients;

@@ -57,7 +57,7 @@ fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
     let remembers = |without| store.remembered(&[c, a, store.key(b"absent")], without);
     assert_eq!(remembers(&none), [true, true, false]);
     assert_eq!(remembers(&one), [false; 3]);
-    applied(&store, &HotChange { dropped: vec![place(1)], ..HotChange::default() });
+    applied(&store, &HotChange { gone: vec![place(1)], ..HotChange::default() });
     assert!(remembers(&none) == [false; 3] && find(b"b").is_some());
     assert_eq!((store.stats().keys, store.stats().segments), (1, 1));
 }

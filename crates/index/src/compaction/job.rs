@@ -47,8 +47,8 @@ pub trait TableFactory: Sync {
 /// replace pointers to records that were moved.
 pub trait ValueGcObserver: Send + Sync + Sized {
     /// `entry` is a pointer that is no repeat, and its operation is in no output. Counts only once
-    /// the edit of the job is durable: if the job fails, nothing was dropped.
-    fn dropped(&mut self, entry: Entry<'_>) -> Result<()>;
+    /// the edit of the job is durable: if the job fails, nothing was removed.
+    fn owner_removed(&mut self, entry: Entry<'_>) -> Result<()>;
     /// `entry` is a value in the index that goes to an output, and nothing newer in the inputs
     /// changes it: returns the kind and the value of the entry that takes its place, a tombstone
     /// or another value, if it does not stay. Not called while a snapshot is held.

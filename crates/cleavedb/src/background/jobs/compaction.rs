@@ -19,7 +19,7 @@ use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::{GroupTable, unexposed};
 
 use self::blobs::compact_hidden;
-use super::dropped_pointers::DroppedPointers;
+use super::removed_owners::RemovedOwners;
 use super::{About, Begin, Job, perform};
 use crate::background::log_retention;
 use crate::control::failures::JobKind;
@@ -89,7 +89,7 @@ pub(crate) struct Compact<'e> {
 
 impl<'e> Job<'e> for Compact<'e> {
     type Request = Request<'e>;
-    type Output = (CompactionJob, DroppedPointers);
+    type Output = (CompactionJob, RemovedOwners);
     /// The tables that were written.
     type Done = Vec<FileNumber>;
 
@@ -154,15 +154,15 @@ impl<'e> Job<'e> for Compact<'e> {
         if in_memory {
             job = job.of_inputs_in_memory();
         }
-        let mut dropped_pointers = DroppedPointers::new(self.groups.clone(), self.filter.take());
+        let mut removed_owners = RemovedOwners::new(self.groups.clone(), self.filter.take());
         let tables = NewTables::new(engine, in_memory);
         let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
-        let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);
+        let ran = job.run(&tables, &mut removed_owners, self.subcompactions, gives_up);
         // The directory entries of the new tables must be durable before an edit names them.
         let none = job.created().is_empty();
         let ran = ran.and_then(|()| if none { Ok(()) } else { engine.sync_dir() });
         match ran {
-            Ok(()) => Ok((job, dropped_pointers)),
+            Ok(()) => Ok((job, removed_owners)),
             Err(error) => {
                 let error = super::failed_write(&engine.poison, engine.with_volume(error));
                 engine.discard(FileKind::Table, job.created());
@@ -172,7 +172,7 @@ impl<'e> Job<'e> for Compact<'e> {
     }
 
     fn install(&mut self, output: Self::Output) -> Result<Vec<FileNumber>> {
-        let (job, dropped_pointers) = output;
+        let (job, removed_owners) = output;
         let (engine, moves) = (self.engine, self.compaction.moves);
         let created = job.created().to_vec();
         let (index, stats) = job.finish();
@@ -180,7 +180,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let before = manifest.live().version.clone();
         let live = manifest.live();
         let mut edit = Edit { index, ..Edit::default() };
-        let died = dropped_pointers.add_to(&mut edit, live);
+        let died = removed_owners.add_to(&mut edit, live);
         edit.unexposed = Some(unexposed::after_compaction(live.unexposed, died));
         engine.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();

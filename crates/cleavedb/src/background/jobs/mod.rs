@@ -8,7 +8,7 @@ pub(crate) mod held_keys;
 mod kept_versions;
 pub(crate) mod separate;
 pub(crate) mod flush;
-mod dropped_pointers;
+mod removed_owners;
 pub(crate) mod compaction;
 mod liveness;
 pub(crate) mod collection;

@@ -41,7 +41,7 @@ impl CopySource for Follower {
             let moment = CopyMoment::over(&found, &self.storage)?;
             let brought = copy.bring(&moment);
             let is_kept = self.live_now().is_ok_and(|now| moment.is_kept(&now));
-            let is_kept = is_kept || planted(Bug::DroppedFilesCopied);
+            let is_kept = is_kept || planted(Bug::RemovedFilesCopied);
             match brought {
                 Ok(report) if is_kept => {
                     copy.begin(&moment)?;

@@ -767,6 +767,6 @@ caught! {
     a_secondary_that_believes_a_short_tail: ShortTailBelieved by secondaries_beside_a_window;
     a_secondary_that_keeps_a_flushed_tail: FlushedTailKept by secondaries;
     a_secondary_that_takes_what_is_removed_for_damage: RemovedTakenForDamage by secondaries;
-    a_copy_of_what_was_dropped: DroppedFilesCopied by copies_beside_a_writer;
+    a_copy_of_what_was_dropped: RemovedFilesCopied by copies_beside_a_writer;
     a_check_that_is_not_made_again: CheckedOnce by checks_beside_a_writer;
 }

@@ -130,7 +130,7 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
                 || !output.may_be_older(entry.key) && !planted(Bug::LeftOverIsDamage));
         if !keep || expired {
             if entry.kind.is_pointer() && !entry.repeat {
-                self.keeper.dropped(entry)?;
+                self.keeper.owner_removed(entry)?;
             }
             if !keep || planted(Bug::ExpiredHidesNothing) {
                 return Ok(());

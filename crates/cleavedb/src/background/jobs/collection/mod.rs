@@ -117,11 +117,11 @@ impl<'e> Job<'e> for Collect<'e> {
             files.iter().for_each(|(file, kind)| engine.discard(*kind, &[*file]));
         }
         engine.commit_edit(&mut manifest, &edit)?;
-        let dropped: Vec<Location> = gone.iter().copied().collect();
-        value_files::mark_obsolete(engine, &dropped, &files)?;
+        let places: Vec<Location> = gone.iter().copied().collect();
+        value_files::mark_obsolete(engine, &places, &files)?;
         let LiveFiles { version, groups, .. } = manifest.live();
         engine.state.swap(|state| {
-            let segments = state.segments.joined(&opened).with_extents(&[], &dropped);
+            let segments = state.segments.joined(&opened).with_extents(&[], &places);
             state.with_version(version.clone()).with_groups(segments, groups.clone())
         });
         value_files::retire_segments(engine, manifest.live(), &files);

@@ -450,9 +450,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     fn edits(&self) -> Vec<GroupEdit> {
-        let dropped = &self.change.dropped;
-        let died = self.died.iter().filter(|(place, _)| !dropped.contains(place));
+        let gone = &self.change.gone;
+        let died = self.died.iter().filter(|(place, _)| !gone.contains(place));
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
-        died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
+        died.chain(gone.iter().map(|place| GroupEdit::Remove(*place))).collect()
     }
 }

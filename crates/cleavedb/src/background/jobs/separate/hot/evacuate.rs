@@ -103,7 +103,7 @@ impl<'e> HotFlush<'_, 'e> {
             files.push(segment);
             let extent = self.table.extents_apart().find(|e| e.place == *place);
             if extent.is_some_and(|extent| self.left(extent) == 0) {
-                self.change.dropped.push(*place);
+                self.change.gone.push(*place);
             }
         }
         // A flush hands its records to groups in the order of the index.
@@ -170,11 +170,11 @@ impl<'e> HotFlush<'_, 'e> {
 
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
     fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, plan: &mut FlushPlan<'e>) {
-        let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
+        let gone: BTreeSet<Location> = self.change.gone.iter().copied().collect();
         let mut stubs = std::mem::take(&mut self.stubs);
         stubs.extend(old_stubs);
         let keys: Vec<HotKey> = stubs.iter().map(|stub| self.store.key(stub.key)).collect();
-        let needed = self.store.remembered(&keys, &dropped);
+        let needed = self.store.remembered(&keys, &gone);
         for (Stub { key, seq, kind }, needed) in stubs.into_iter().zip(needed) {
             if !needed || planted(Bug::HotStubForgotten) {
                 continue;

@@ -36,7 +36,7 @@ impl<'e> ApartInstall<'e> {
         if let Some((_, flushed)) = &change {
             value_files::publish(&flushed.written, edit);
             edit.groups.extend(flushed.edits.iter().cloned());
-            let gone: BTreeSet<Location> = flushed.change.dropped.iter().copied().collect();
+            let gone: BTreeSet<Location> = flushed.change.gone.iter().copied().collect();
             emptied = value_files::emptied(live, &gone);
             edit.value_files.extend(emptied.iter().map(|(file, _)| ValueFileEdit::Remove(*file)));
         }
@@ -47,12 +47,12 @@ impl<'e> ApartInstall<'e> {
     pub(crate) fn publish(&self) -> Result<()> {
         let Some((store, flushed)) = &self.change else { return Ok(()) };
         store.publish(&flushed.change).map_err(|e| self.engine.poison.set(e))?;
-        value_files::mark_obsolete(self.engine, &flushed.change.dropped, &self.emptied)
+        value_files::mark_obsolete(self.engine, &flushed.change.gone, &self.emptied)
     }
 
     /// Segments that the flush removes.
     pub(crate) fn emptied(&self) -> &[Location] {
-        self.change.as_ref().map_or(&[], |(_, flushed)| &flushed.change.dropped)
+        self.change.as_ref().map_or(&[], |(_, flushed)| &flushed.change.gone)
     }
 
     /// Once readers see the run.

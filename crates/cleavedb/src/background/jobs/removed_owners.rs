@@ -14,8 +14,8 @@ use cleavedb_values::groups::Location;
 use crate::settings::filter::{JobFilter, Replaced};
 use crate::store::manifest::{Edit, LiveFiles};
 
-/// Adds up, by file or extent, the bytes of records whose last pointer is dropped.
-pub(crate) struct DroppedPointers {
+/// Adds up, by file or extent, the bytes of records whose owner a compaction removes.
+pub(crate) struct RemovedOwners {
     /// The groups when the job began: extents that are added later have no pointers in its inputs.
     groups: Arc<GroupTable>,
     died: BTreeMap<Location, u64>,
@@ -23,8 +23,8 @@ pub(crate) struct DroppedPointers {
     filter: Option<JobFilter>,
 }
 
-impl ValueGcObserver for DroppedPointers {
-    fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
+impl ValueGcObserver for RemovedOwners {
+    fn owner_removed(&mut self, entry: Entry<'_>) -> Result<()> {
         let pointer = ValuePointer::of_entry(entry.kind, entry.value)?.value;
         let place = match self.groups.extent_of(pointer) {
             Some(extent) => extent.place,
@@ -52,7 +52,7 @@ impl ValueGcObserver for DroppedPointers {
     }
 }
 
-impl DroppedPointers {
+impl RemovedOwners {
     pub(crate) fn new(groups: Arc<GroupTable>, filter: Option<JobFilter>) -> Self {
         Self { groups, died: BTreeMap::new(), filter }
     }

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 
 use cleavedb_base::codec::{get_varint, put_varint};
 use cleavedb_base::limits::VALUE_LEN_MAX;
+use cleavedb_base::record::Header;
 use cleavedb_base::{Error, Result};
 use zstd::zstd_safe::{CCtx, DCtx, compress_bound, get_dict_id_from_frame, get_frame_content_size};
 
@@ -145,6 +146,22 @@ pub fn decompress(compressed: &[u8], dictionaries: &Dictionaries, out: &mut Vec<
         Some(written) if written == len => Ok(()),
         _ => Err(damaged("it does not decompress to the length that it states")),
     }
+}
+
+/// The value of a record of this header, decompressed, behind its expiry if it has one; `None` if
+/// that is what is `stored`.
+pub fn whole(
+    header: &Header,
+    stored: &[u8],
+    dictionaries: &Dictionaries,
+) -> Result<Option<Vec<u8>>> {
+    if !header.compressed {
+        return Ok(None);
+    }
+    let value = header.kind.split(stored)?.value;
+    let mut whole = stored[..stored.len() - value.len()].to_vec();
+    decompress(value, dictionaries, &mut whole)?;
+    Ok(Some(whole))
 }
 
 fn with_context(work: impl FnOnce(&mut DCtx<'static>) -> Option<usize>) -> Option<usize> {

@@ -9,7 +9,7 @@ use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_values::compression::DICTIONARY_FOR;
 use cleavedb_values::{Dictionary, ValueCompression};
 
-use crate::control::metrics::Counter;
+use crate::control::metrics::{Counter, Metrics};
 
 /// Bytes of values that a keyspace without a dictionary is given before the first look for samples.
 const FIRST_LOOK: u64 = 64 << 10;
@@ -18,9 +18,9 @@ const FIRST_LOOK: u64 = 64 << 10;
 #[derive(Default)]
 pub(crate) struct Compressors {
     /// Values that were compressed since the open, their bytes, and what was stored of them.
-    pub(crate) values: Counter,
-    pub(crate) bytes_in: Counter,
-    pub(crate) bytes_out: Counter,
+    values: Counter,
+    bytes_in: Counter,
+    bytes_out: Counter,
     /// Whether a keyspace may be due for a dictionary.
     is_due: AtomicBool,
 }
@@ -31,6 +31,13 @@ impl Compressors {
     pub(crate) fn takes_due(&self) -> bool {
         // Relaxed: that a keyspace is due is asked again under a lock.
         self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::Relaxed)
+    }
+
+    /// Adds figures about the values that were compressed.
+    pub(crate) fn add_metrics(&self, to: &mut Metrics) {
+        to.compressed_values = self.values.get();
+        to.compressed_from = self.bytes_in.get();
+        to.compressed_to = self.bytes_out.get();
     }
 }
 

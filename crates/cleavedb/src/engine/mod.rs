@@ -26,7 +26,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use cleavedb_index::{TableOptions, TableStore};
+use cleavedb_index::TableStore;
 use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
@@ -133,11 +133,6 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The options with which tables are written.
-    pub(crate) fn table_options(&self) -> TableOptions {
-        table_options(&self.options)
-    }
-
     /// The parts that know about space.
     pub(crate) fn space(&self) -> SpaceContext<'_> {
         SpaceContext {
@@ -375,14 +370,5 @@ impl Engine {
         }
         self.gate.check_writable()?;
         self.poison.check()
-    }
-}
-
-/// The options with which tables are written under `options`.
-pub(crate) fn table_options(options: &Options) -> TableOptions {
-    TableOptions {
-        block_bytes: options.tuning.block_bytes,
-        bits_per_key: options.tuning.filter_bits as u32,
-        compression: options.compression,
     }
 }

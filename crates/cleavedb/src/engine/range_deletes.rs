@@ -15,12 +15,8 @@ use cleavedb_index::RangeTombstone;
 use crate::engine::Engine;
 use crate::engine::range_tombstones::add_range_tombstones;
 use crate::operations::batch::Op;
+use crate::operations::catalog::{FORGOTTEN, RANGES};
 use crate::operations::encoded_op::EncodedOp;
-
-/// First byte of the keys of the system keyspace with a range delete, and of the one that says what
-/// was forgotten.
-pub(crate) const RANGES: u8 = b'r';
-pub(crate) const FORGOTTEN: u8 = b'f';
 
 /// Most records of forgotten tombstones that one commit removes.
 const REMOVED_MAX: usize = 64;

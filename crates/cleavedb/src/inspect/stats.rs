@@ -96,13 +96,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
 
 /// What is special about values: those that were compressed, and those with lone files.
 fn values(engine: &Engine, live: &LiveFiles) -> Metrics {
-    let compression = &engine.catalog.compression;
-    Metrics {
-        compressed_values: compression.values.get(),
-        compressed_from: compression.bytes_in.get(),
-        compressed_to: compression.bytes_out.get(),
-        ..engine.lone_metrics(live)
-    }
+    let mut values = engine.lone_metrics(live);
+    engine.catalog.add_metrics(&mut values);
+    values
 }
 
 /// Bytes of log segments that groups take from their reserve, and those of the reserve.

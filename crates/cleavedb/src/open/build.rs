@@ -122,7 +122,7 @@ pub(crate) fn build(
 /// still without names, and the snapshots.
 fn shared(earlier: Option<&Engine>, options: &Options) -> (Catalog, Arc<SnapshotList>) {
     match earlier {
-        None => (catalog(options), Arc::default()),
+        None => (Catalog::new(options), Arc::default()),
         Some(earlier) => (earlier.catalog.next(), earlier.snapshots.clone()),
     }
 }
@@ -156,12 +156,6 @@ fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
     }
 }
 
-/// The catalog before its keyspaces are read.
-fn catalog(options: &Options) -> Catalog {
-    let (usual, long) = (options.separated_from(), options.long_value());
-    Catalog::new(usual, long, options.value_compression)
-}
-
 /// The cache of records that `options` ask for, of its own or in shared memory.
 fn record_cache(options: &Options) -> Option<RecordCache> {
     let bytes = options.record_cache_bytes as u64;
@@ -179,7 +173,7 @@ fn open_segments(engine: &Engine, live: &LiveFiles, earlier: Option<&Engine>) ->
             None => engine.open_segment(facts.kind, number, None)?,
         });
     }
-    let segments = SegmentSet::new(engine.catalog.dictionaries.clone()).with(&segments, &[]);
+    let segments = engine.catalog.no_segments().with(&segments, &[]);
     let segments = value_files::open_groups(engine, live, &segments, &known)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())

@@ -7,18 +7,16 @@
 use std::sync::Arc;
 
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Error, ErrorKind, KeyspaceId, Result};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
-use cleavedb_values::Dictionary;
 
 use crate::engine::Engine;
-use crate::engine::range_deletes::{self, FORGOTTEN, RANGES};
+use crate::engine::range_deletes;
 use crate::engine::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 use crate::operations::bounds::Bounds;
-use crate::operations::catalog::{self, Catalog, NAMES};
-use crate::writes::dictionaries::{self, DICTIONARIES};
+use crate::operations::catalog::{self, DICTIONARIES, FORGOTTEN, NAMES, RANGES};
+use crate::writes::dictionaries;
 
 /// Fills the catalog of a database that is being opened; `earlier` is an earlier state of it.
 pub(crate) fn load(engine: &Engine, earlier: Option<&Engine>) -> Result<()> {
@@ -57,11 +55,7 @@ fn load_records(engine: &Engine) -> Result<()> {
             }
             Some(&DICTIONARIES) => {
                 let (keyspace, dictionary) = dictionaries::decode(key, records.value())?;
-                if keyspace == KeyspaceId::SYSTEM {
-                    let dropped = (dictionary.number(), records.seq());
-                    engine.catalog.dropped_dictionaries.lock().push(dropped);
-                }
-                stored.push((keyspace, Arc::new(dictionary)));
+                stored.push((keyspace, dictionary, records.seq()));
             }
             Some(&RANGES) => {
                 let tombstone = range_deletes::decode(key, records.value(), records.seq())?;
@@ -84,20 +78,6 @@ fn load_records(engine: &Engine) -> Result<()> {
     if !tombstones.is_empty() {
         add_range_tombstones(engine, tombstones);
     }
-    add_dictionaries(&engine.catalog, stored);
+    dictionaries::found(&engine.catalog, stored);
     Ok(())
-}
-
-/// Adds the dictionaries that are stored, in the order of their numbers: a keyspace uses its last.
-fn add_dictionaries(catalog: &Catalog, stored: Vec<(KeyspaceId, Arc<Dictionary>)>) {
-    let keyspaces = catalog.entries();
-    for (id, dictionary) in stored {
-        if !planted(Bug::DictionaryNumberReused) {
-            catalog.found_dictionary(dictionary.number());
-        }
-        catalog.dictionaries.add(dictionary.clone());
-        if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == id) {
-            keyspace.compressor.add_dictionary(&dictionary);
-        }
-    }
 }

@@ -267,7 +267,7 @@ pub(crate) fn remove_forgotten(engine: &Engine) {
         engine.space().is_disk_full() || waits
     };
     if !is_busy() {
-        let _ = dictionaries::forget_dropped(engine);
+        let _ = dictionaries::forget(engine);
     }
     for _ in 0..TIDYING_MAX {
         let mut ranges = RangeDeletes::new(engine);

@@ -80,7 +80,7 @@ impl Change<'_> {
         match self {
             Self::One(Op { value: None, .. }) | Self::Merge(..) => true,
             Self::One(op) => {
-                op.lifetime.is_for_good(keyspace.lifetime) && !keyspace.compressor.is_on()
+                op.lifetime.is_for_good(keyspace.lifetime) && keyspace.stores_plainly()
             }
             Self::Range(..) => false,
         }
@@ -369,12 +369,13 @@ mod tests {
     use super::*;
     use crate::operations::catalog::Catalog;
     use crate::settings::keyspace_options::KeyspaceOptions;
+    use crate::settings::options::Options;
 
     #[test]
     fn operations_come_back_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
-        let catalog = Catalog::separating_all();
+        let catalog = Catalog::new(&Options::default());
         let named = KeyspaceRef(Arc::new(catalog.entry(
             KeyspaceId(5),
             "named",

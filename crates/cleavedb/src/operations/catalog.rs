@@ -6,10 +6,10 @@
 //! one commit (decision 0040). The records are read at each open (`docs/format.md`, "System
 //! keyspace").
 
+mod dictionaries;
 mod record;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
@@ -17,14 +17,18 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
-use cleavedb_values::{Dictionaries, ValueCompression};
+use cleavedb_values::ValueCompression;
 
-use crate::control::compressor::{Compressor, Compressors};
+use self::dictionaries::CatalogDictionaries;
+use crate::control::compressor::Compressor;
 use crate::control::events;
 use crate::settings::keyspace_options::KeyspaceOptions;
+use crate::settings::options::Options;
 use crate::settings::time::Lifetime;
 
-pub(crate) use self::record::{NAMES, decode, encode, name_key};
+pub(crate) use self::record::{
+    DICTIONARIES, FORGOTTEN, NAMES, RANGES, UNTOLD, decode, encode, name_key,
+};
 
 /// Name of the keyspace that every database has.
 pub(crate) const DEFAULT_NAME: &str = "default";
@@ -75,6 +79,12 @@ impl CatalogEntry {
         Self { since, ..self }
     }
 
+    /// Whether values are stored as they are, but for an expiry.
+    #[inline]
+    pub(crate) fn stores_plainly(&self) -> bool {
+        !self.compressor.is_on()
+    }
+
     /// Marks it as dropped by the commit `seq`, whose caller holds the append lock.
     pub(crate) fn drop_at(&self, seq: SeqNo) {
         self.dropped.store(seq, Ordering::Release);
@@ -109,15 +119,7 @@ pub(crate) struct Catalog {
     changing: Mutex<()>,
     /// A number above those of all range tombstones.
     next_tombstone: AtomicU64,
-    /// A number above those of all dictionaries. Held while one is made, whose commit may wait.
-    next_dictionary: Mutex<NonZeroU32>,
-    /// Dictionaries that values are compressed with.
-    pub(crate) dictionaries: Dictionaries,
-    /// The numbers of stored ones whose keyspaces were dropped, each with a sequence number that is
-    /// not below that of the drop. A leaf lock.
-    pub(crate) dropped_dictionaries: Mutex<Vec<(NonZeroU32, SeqNo)>>,
-    /// What the compressors of all keyspaces share.
-    pub(crate) compression: Arc<Compressors>,
+    pub(crate) dictionaries: CatalogDictionaries,
     /// Length from which on values leave the index whatever a keyspace says, in bytes.
     long_value: usize,
 }
@@ -146,20 +148,16 @@ impl Default for Named {
 }
 
 impl Catalog {
-    /// The catalog of a database whose values leave the index from `separated_from` bytes on,
-    /// `compressed` so, unless a keyspace has other options: from `long_value` bytes on all do.
-    pub(crate) fn new(
-        separated_from: usize,
-        long_value: usize,
-        compressed: ValueCompression,
-    ) -> Self {
-        let compression = Arc::default();
+    /// The catalog of a database with these options, before its keyspaces are read.
+    pub(crate) fn new(options: &Options) -> Self {
+        let dictionaries = CatalogDictionaries::default();
+        let compressors = &dictionaries.compressors;
         let default = CatalogEntry {
             id: KeyspaceId::DEFAULT,
             name: DEFAULT_NAME.to_owned(),
-            separated_from,
+            separated_from: options.separated_from(),
             lifetime: KeyspaceOptions::default().lifetime(),
-            compressor: Compressor::new(compressed, &compression),
+            compressor: Compressor::new(options.value_compression, compressors),
             since: 0,
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
@@ -169,30 +167,9 @@ impl Catalog {
             named: Mutex::default(),
             changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
-            next_dictionary: Mutex::new(NonZeroU32::MIN),
-            dictionaries: Dictionaries::default(),
-            dropped_dictionaries: Mutex::default(),
-            compression,
-            long_value,
+            dictionaries,
+            long_value: options.long_value(),
         }
-    }
-
-    /// One for tests: every value leaves the index.
-    #[cfg(test)]
-    pub(crate) fn separating_all() -> Self {
-        Self::new(0, usize::MAX, ValueCompression::None)
-    }
-
-    /// The number of the next dictionary, for the only thread that makes one; `None` if another one
-    /// does so now.
-    pub(crate) fn next_dictionary(&self) -> Option<MutexGuard<'_, NonZeroU32>> {
-        self.next_dictionary.try_lock()
-    }
-
-    /// At an open: there is a dictionary with this number.
-    pub(crate) fn found_dictionary(&self, number: NonZeroU32) {
-        let mut next = self.next_dictionary.lock();
-        *next = number.saturating_add(1).max(*next);
     }
 
     /// All keyspaces.
@@ -208,11 +185,7 @@ impl Catalog {
             named: Mutex::default(),
             changing: Mutex::default(),
             next_tombstone: AtomicU64::new(0),
-            next_dictionary: Mutex::new(NonZeroU32::MIN),
-            // Numbers may be used again, and readers of this state go on.
-            dictionaries: self.dictionaries.apart(),
-            dropped_dictionaries: Mutex::default(),
-            compression: self.compression.clone(),
+            dictionaries: self.dictionaries.next(),
             long_value: self.long_value,
         }
     }
@@ -279,12 +252,6 @@ impl Catalog {
         lock_to_wait(&self.changing)
     }
 
-    /// Keeps other threads from making a dictionary until the guard is dropped; fails as
-    /// [`Self::change`] does, which comes first.
-    pub(crate) fn no_dictionaries(&self) -> Result<MutexGuard<'_, NonZeroU32>> {
-        lock_to_wait(&self.next_dictionary)
-    }
-
     /// The lock on the keyspaces that have names.
     pub(crate) fn named(&self) -> MutexGuard<'_, Named> {
         self.named.lock()
@@ -304,7 +271,7 @@ impl Catalog {
             name: name.to_owned(),
             separated_from: options.min_separated.map_or(usual, |least| least.min(self.long_value)),
             lifetime: options.lifetime(),
-            compressor: Compressor::new(compressed, &self.compression),
+            compressor: Compressor::new(compressed, &self.dictionaries.compressors),
             since: SEQ_MAX,
             dropped: AtomicU64::new(SEQ_MAX),
             database: self.default.database.clone(),
@@ -396,7 +363,7 @@ mod tests {
     use super::*;
 
     fn named(ids: impl IntoIterator<Item = u16>) -> Named {
-        let (catalog, mut named) = (Catalog::separating_all(), Named::default());
+        let (catalog, mut named) = (Catalog::new(&Options::default()), Named::default());
         for id in ids {
             let entry = catalog.entry(KeyspaceId(id), &id.to_string(), KeyspaceOptions::default());
             named.insert(Arc::new(entry));
@@ -434,7 +401,8 @@ mod tests {
         };
         assert_eq!(named.free_id(is_left).unwrap(), KeyspaceId(last));
         assert_eq!(asked.get(), 1);
-        let entry = Catalog::separating_all().entry(KeyspaceId(last), "last", Default::default());
+        let entry =
+            Catalog::new(&Options::default()).entry(KeyspaceId(last), "last", Default::default());
         named.insert(Arc::new(entry));
         assert_eq!(named.free_id(is_left).unwrap(), KeyspaceId(7), "one from before the open");
         assert!(named.free_id(|_| true).is_err());
@@ -455,7 +423,8 @@ mod tests {
 
     #[test]
     fn a_keyspace_is_there_up_to_its_drop() {
-        let (catalog, other) = (Catalog::separating_all(), Catalog::separating_all());
+        let (catalog, other) =
+            (Catalog::new(&Options::default()), Catalog::new(&Options::default()));
         let entry = catalog.entry(KeyspaceId(1), "name", KeyspaceOptions::default());
         assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
         entry.drop_at(8);

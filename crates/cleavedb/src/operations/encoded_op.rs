@@ -32,7 +32,7 @@ impl<'a> EncodedOp<'a> {
     pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
         let until = op.lifetime.end(keyspace.lifetime, time);
         // One branch, so that a plain put is built in its place.
-        if !until.is_never() || keyspace.compressor.is_on() {
+        if !until.is_never() || !keyspace.stores_plainly() {
             let value = op.value.map(|value| Lasting { value, until });
             return Self::changed(op.key, value, keyspace, time);
         }

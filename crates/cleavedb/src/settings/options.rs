@@ -13,8 +13,8 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb_index::Compression;
 use cleavedb_index::compaction::Level0;
+use cleavedb_index::{Compression, TableOptions};
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::{GroupLayout, ValueCompression, ValueLayout};
@@ -237,6 +237,15 @@ impl Options {
     pub(crate) fn crew(&self) -> Option<&Crew> {
         let threads = matches!(self.background, Background::Threads(_));
         self.resources.as_ref().filter(|_| threads)?.crew()
+    }
+
+    /// The options with which tables are written.
+    pub(crate) fn table_options(&self) -> TableOptions {
+        TableOptions {
+            block_bytes: self.tuning.block_bytes,
+            bits_per_key: self.tuning.filter_bits as u32,
+            compression: self.compression,
+        }
     }
 
     /// The options of a preset.

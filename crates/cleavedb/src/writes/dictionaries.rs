@@ -11,24 +11,22 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, KeyspaceId, Result};
+use cleavedb_base::record::Header;
+use cleavedb_base::{Error, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{MergeIter, ReadMode, Version, VisibleIter};
-use cleavedb_values::compression::DICTIONARY_FOR;
+use cleavedb_values::compression::{self, DICTIONARY_FOR};
 use cleavedb_values::{Dictionaries, Dictionary};
 
 use crate::engine::Engine;
 use crate::operations::batch::Op;
 use crate::operations::bounds::{Bounds, Prefix};
-use crate::operations::catalog::CatalogEntry;
+use crate::operations::catalog::{Catalog, CatalogEntry, DICTIONARIES};
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::reads::read;
 use crate::reads::search::ReadFor;
 use crate::settings::options::Durability;
 use crate::writes::write::{self, Terms};
-
-/// First byte of the keys of the system keyspace that name a dictionary.
-pub(crate) const DICTIONARIES: u8 = b'd';
 
 /// Bytes of values that a dictionary is made of, and the least that are enough.
 const SAMPLE: usize = 2 << 20;
@@ -101,16 +99,16 @@ pub(crate) fn dropped(engine: &Engine, keyspace: &CatalogEntry) -> Vec<Dropped> 
 pub(crate) fn are_dropped(engine: &Engine, dropped: &[Dropped]) {
     let upto = engine.commit.visible();
     let stored = dropped.iter().filter(|it| it.stored.is_some()).map(|it| (it.number, upto));
-    engine.catalog.dropped_dictionaries.lock().extend(stored);
+    engine.catalog.dictionaries.outliving.lock().extend(stored);
     // What fails is tried again at the next drop, and at the close.
-    let _ = forget_dropped(engine);
+    let _ = forget(engine);
 }
 
 /// Deletes the dictionaries of dropped keyspaces that no change names any more. Returns whether
 /// there were some.
-pub(crate) fn forget_dropped(engine: &Engine) -> Result<bool> {
+pub(crate) fn forget(engine: &Engine) -> Result<bool> {
     let first = engine.first_told().unwrap_or(SEQ_MAX);
-    let mut dropped = engine.catalog.dropped_dictionaries.lock();
+    let mut dropped = engine.catalog.dictionaries.outliving.lock();
     let (gone, kept): (Vec<_>, _) = dropped.drain(..).partition(|(_, seq)| *seq < first);
     *dropped = kept;
     drop(dropped);
@@ -123,32 +121,69 @@ pub(crate) fn forget_dropped(engine: &Engine) -> Result<bool> {
     let written =
         write::write(engine, Ops::Few(&ops), bytes, Durability::Buffered, Terms::default());
     if written.is_err() {
-        engine.catalog.dropped_dictionaries.lock().extend(gone);
+        engine.catalog.dictionaries.outliving.lock().extend(gone);
     }
     written.map(|()| true)
 }
 
-/// Adds the dictionaries that tables have.
-pub(crate) fn add_of_tables(version: &Version, to: &Dictionaries) -> Result<()> {
-    let Bounds { lower, upper, .. } = all();
-    let sources = version.iters(Some(&lower), Some(&upper), ReadMode::Cached);
-    let merged = MergeIter::new(sources);
-    let mut records = VisibleIter::new(merged, SEQ_MAX, Some(lower), Some(upper));
-    records.seek_first()?;
-    while records.valid() {
-        let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
-        let (_, dictionary) = decode(key, records.value())?;
-        to.add(Arc::new(dictionary));
-        records.next()?;
+/// Values of files that no open database reads, and the dictionaries that were met there.
+#[derive(Clone, Default)]
+pub(crate) struct StoredValues(Dictionaries);
+
+impl StoredValues {
+    /// Looks at a record of the system keyspace, for the values that may follow it.
+    pub(crate) fn note(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.first() == Some(&DICTIONARIES) {
+            self.0.add(Arc::new(decode(key, value)?.1));
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Looks at the records that tables have.
+    pub(crate) fn note_all(&self, version: &Version) -> Result<()> {
+        let Bounds { lower, upper, .. } = all();
+        let sources = version.iters(Some(&lower), Some(&upper), ReadMode::Cached);
+        let merged = MergeIter::new(sources);
+        let mut records = VisibleIter::new(merged, SEQ_MAX, Some(lower), Some(upper));
+        records.seek_first()?;
+        while records.valid() {
+            let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+            self.note(key, records.value())?;
+            records.next()?;
+        }
+        Ok(())
+    }
+
+    /// As [`compression::whole`].
+    pub(crate) fn whole(&self, header: &Header, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        compression::whole(header, stored, &self.0)
+    }
+}
+
+/// At an open: these are stored, each with its keyspace and the number of its record, in the order
+/// of their own numbers. A keyspace uses its last.
+pub(crate) fn found(catalog: &Catalog, stored: Vec<(KeyspaceId, Dictionary, SeqNo)>) {
+    let keyspaces = catalog.entries();
+    for (id, dictionary, seq) in stored {
+        let (number, dictionary) = (dictionary.number(), Arc::new(dictionary));
+        if id == KeyspaceId::SYSTEM {
+            catalog.dictionaries.outliving.lock().push((number, seq));
+        }
+        if !planted(Bug::DictionaryNumberReused) {
+            catalog.dictionaries.found(number);
+        }
+        catalog.dictionaries.all.add(dictionary.clone());
+        if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == id) {
+            keyspace.compressor.add_dictionary(&dictionary);
+        }
+    }
 }
 
 /// Makes dictionaries for the keyspaces that are due, in the thread of a writer, whose commit is
 /// done: what fails here is tried again later.
 #[inline]
 pub(crate) fn make_due(engine: &Engine) {
-    if engine.catalog.compression.takes_due() {
+    if engine.catalog.dictionaries.compressors.takes_due() {
         make_all_due(engine);
     }
 }
@@ -174,16 +209,17 @@ pub(crate) fn make_of(
     keyspace: &Arc<CatalogEntry>,
     samples: impl FnOnce() -> Result<Samples>,
 ) -> Result<bool> {
-    let Some(mut next) = engine.catalog.next_dictionary() else { return Ok(false) };
+    let Some(mut last) = engine.catalog.dictionaries.making() else { return Ok(false) };
     keyspace.compressor.looked();
     let Samples { bytes, lens } = samples()?;
     if bytes.len() < SAMPLE_MIN {
         return Ok(false);
     }
-    let Some(dictionary) = Dictionary::train(*next, &bytes, &lens) else { return Ok(false) };
-    let (key, stored) = (key(*next), encode(keyspace.id, &dictionary));
+    let number = NonZeroU32::MIN.saturating_add(*last);
+    let Some(dictionary) = Dictionary::train(number, &bytes, &lens) else { return Ok(false) };
+    let (key, stored) = (key(number), encode(keyspace.id, &dictionary));
     // Used up, whatever becomes of the commit.
-    *next = next.saturating_add(1);
+    *last = number.get();
     let op = Op::put(&key, &stored);
     let ops = [EncodedOp::of_system(op, false)];
     let named = keyspace.id != KeyspaceId::DEFAULT;
@@ -194,7 +230,7 @@ pub(crate) fn make_of(
         write::write(engine, Ops::Few(&ops), op.len(), Durability::Buffered, terms)?;
     }
     let dictionary = Arc::new(dictionary);
-    engine.catalog.dictionaries.add(dictionary.clone());
+    engine.catalog.dictionaries.all.add(dictionary.clone());
     keyspace.compressor.add_dictionary(&dictionary);
     Ok(true)
 }

@@ -74,7 +74,7 @@ impl Db {
         self.default.open_engine()?;
         let engine = self.default.inner.writable()?;
         log_retention::give_up(engine, upto)?;
-        if dictionaries::forget_dropped(engine)? {
+        if dictionaries::forget(engine)? {
             // What it has written is a change, too.
             log_retention::give_up(engine, upto)?;
         }

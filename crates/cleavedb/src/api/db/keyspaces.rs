@@ -106,7 +106,7 @@ impl Db {
     pub fn collect_dropped(&self) -> Result<()> {
         self.default.open_engine()?;
         let engine = self.default.inner.writable()?;
-        dictionaries::forget_dropped(engine)?;
+        dictionaries::forget(engine)?;
         let gaps = engine.catalog.named().gaps();
         let mut ranges: Vec<Bounds> =
             gaps.into_iter().map(|(first, last)| Bounds::of_all(first, last)).collect();
@@ -140,7 +140,7 @@ impl Db {
             let what = "there is no keyspace of that name";
             return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
         };
-        let _no_dictionaries = engine.catalog.no_dictionaries()?;
+        let _no_dictionaries = engine.catalog.dictionaries.hold()?;
         let numbered = |first: SeqNo| entry.drop_at(first);
         let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
         let engine = self.default.inner.writable()?;

@@ -122,7 +122,7 @@ impl<'e> Job<'e> for Compact<'e> {
         };
         // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
-        let tables = engine.table_options();
+        let tables = engine.options.table_options();
         let ReadPoints { snapshots, tombstones, earliest_time, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
         let job = job.with_range_tombstones(tombstones).at_earliest_time(earliest_time);

@@ -101,7 +101,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
                 let (number, file) = (self.new_table)(engine, &self.pace)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
-                let options = engine.table_options();
+                let options = engine.options.table_options();
                 let builder = TableBuilder::new(file, identity, number, &options)?;
                 let builder = builder.with_tombstones_applied(self.tombstones_applied);
                 none.insert(builder).add(entry)

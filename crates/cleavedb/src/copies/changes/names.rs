@@ -16,8 +16,8 @@ use cleavedb_storage::log::LoggedOp;
 use super::batches::LoggedBatch;
 use super::walk::{BatchBoundary, BatchOutcome, walk};
 use crate::engine::Engine;
-use crate::engine::range_deletes::{self, RANGES};
-use crate::operations::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::engine::range_deletes;
+use crate::operations::catalog::{self, DEFAULT_NAME, NAMES, RANGES};
 
 /// The names that are known, by id.
 #[derive(Default)]

@@ -9,17 +9,14 @@ use cleavedb_base::record::RecordKind;
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Lasting, Result, StoredOperand, ValuePointer};
 use cleavedb_storage::log::LoggedOp;
 use cleavedb_storage::segment::blob::blob_len;
-use cleavedb_values::{Dictionaries, compression};
 
 use super::batches::LoggedBatch;
 use super::names::{Names, Naming, named, range_of};
 use super::walk::BatchBoundary;
 use crate::engine::Engine;
-use crate::engine::range_deletes::{FORGOTTEN, RANGES};
-use crate::operations::catalog::NAMES;
+use crate::operations::catalog::{NAMES, RANGES, UNTOLD};
 use crate::settings::merge::Operand;
 use crate::store::manifest::LoadedRange;
-use crate::writes::dictionaries::DICTIONARIES;
 
 /// A committed batch, or a bulk load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,15 +142,15 @@ pub(super) fn batch(
                     let upto = range.end.map(Bytes::from);
                     (id, ChangeKind::DeleteRange { from: from.into(), upto })
                 }
-                // The database has every dictionary that a change names.
-                (Some(&FORGOTTEN | &DICTIONARIES), _) => continue,
+                // The database has all that a change names.
+                (Some(kind), _) if UNTOLD.contains(kind) => continue,
                 _ => {
                     let what = "the log has a record of the system keyspace that this release does \
                                 not know";
                     return Err(Error::new(ErrorKind::NewerFormat, what).with("seq", seq));
                 }
             },
-            id => (id, of_key(op, &engine.catalog.dictionaries)?),
+            id => (id, of_key(engine, op)?),
         };
         let keyspace = names.find(engine, id, seq, place)?;
         changes.push(Change { seq, keyspace, kind });
@@ -162,7 +159,7 @@ pub(super) fn batch(
 }
 
 /// The change of one key.
-fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
+fn of_key(engine: &Engine, op: LoggedOp) -> Result<ChangeKind> {
     let LoggedOp { header, key, value, .. } = op;
     let (key, value) = (Bytes::from(key), Bytes::from(value));
     Ok(match header.kind {
@@ -177,17 +174,10 @@ fn of_key(op: LoggedOp, dictionaries: &Dictionaries) -> Result<ChangeKind> {
             ChangeKind::PutBlob { key, len, expires: pointer.until.time() }
         }
         kind => {
+            let whole = engine.catalog.whole(&header, &value);
+            let value = whole.map_err(|e| e.with("seq", header.seq))?.map_or(value, Bytes::from);
             let Lasting { value: rest, until } = kind.split(&value)?;
-            let value = match header.compressed {
-                true => {
-                    let mut whole = Vec::new();
-                    compression::decompress(rest, dictionaries, &mut whole)
-                        .map_err(|e| e.with("seq", header.seq))?;
-                    whole.into()
-                }
-                false => value.slice_ref(rest),
-            };
-            ChangeKind::Put { key, value, expires: until.time() }
+            ChangeKind::Put { key, value: value.slice_ref(rest), expires: until.time() }
         }
     })
 }

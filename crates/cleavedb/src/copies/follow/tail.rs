@@ -15,13 +15,13 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::log::{Batches, FileHeader, LogReader, LoggedOp, Values};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage};
-use cleavedb_values::{Dictionaries, ValueFileMeta, compression};
+use cleavedb_values::ValueFileMeta;
 
 use crate::open::replay::insert_logged;
 use crate::store::manifest::{LiveFiles, ReplayHead, Session};
 use crate::store::retained_log::LogPart;
 use crate::store::state::MemSlot;
-use crate::writes::dictionaries::{self, DICTIONARIES};
+use crate::writes::dictionaries::StoredValues;
 
 /// What the log is read from.
 pub(super) struct LogSource<'a> {
@@ -77,8 +77,7 @@ pub(super) struct LogTail {
     pub(super) last_seq: SeqNo,
     /// Whether records of the system keyspace were read that no view knows.
     pub(super) has_news_of_system: bool,
-    /// Dictionaries that values were compressed with, as far as they were needed.
-    dictionaries: Dictionaries,
+    values: StoredValues,
     /// The files that were read, each as far as it was.
     pub(super) files: Vec<LogPart>,
     /// Operations that were read.
@@ -104,7 +103,7 @@ impl LogTail {
             reached: position,
             last_seq: 0,
             has_news_of_system: false,
-            dictionaries: Dictionaries::default(),
+            values: StoredValues::default(),
             files: Vec::new(),
             operations: 0,
             bytes: 0,
@@ -206,17 +205,11 @@ impl LogTail {
     }
 
     fn insert(&mut self, mut op: LoggedOp, file: FileNumber, live: &LiveFiles) -> Result<()> {
-        if op.header.keyspace == KeyspaceId::SYSTEM
-            && op.header.kind.is_inline()
-            && op.key.first() == Some(&DICTIONARIES)
-        {
-            let (_, dictionary) = dictionaries::decode(&op.key, &op.value)?;
-            self.dictionaries.add(Arc::new(dictionary));
+        if op.header.keyspace == KeyspaceId::SYSTEM && op.header.kind.is_inline() {
+            self.values.note(&op.key, &op.value)?;
         }
         if op.whole {
-            if op.header.compressed {
-                op.value = self.decompressed(&op, live)?;
-            }
+            op.value = self.whole(&op, live)?.unwrap_or(op.value);
             op.header.kind = op.header.kind.as_inline();
         }
         insert_logged(&self.slot, &op, file);
@@ -226,17 +219,13 @@ impl LogTail {
         Ok(())
     }
 
-    /// The value of an operation, decompressed, behind what stands in front of it. Its dictionary
-    /// is in the tail before it, or in tables.
-    fn decompressed(&self, op: &LoggedOp, live: &LiveFiles) -> Result<Vec<u8>> {
-        let (front, value) = op.value.split_at(op.header.kind.front_len());
-        let mut whole = front.to_vec();
-        if compression::decompress(value, &self.dictionaries, &mut whole).is_err() {
-            whole.truncate(front.len());
-            dictionaries::add_of_tables(&live.version, &self.dictionaries)?;
-            compression::decompress(value, &self.dictionaries, &mut whole)?;
-        }
-        Ok(whole)
+    /// The value of an operation; `None` if that is what is stored. What it needs for that is in
+    /// the tail before it, or in tables.
+    fn whole(&self, op: &LoggedOp, live: &LiveFiles) -> Result<Option<Vec<u8>>> {
+        self.values.whole(&op.header, &op.value).or_else(|_| {
+            self.values.note_all(&live.version)?;
+            self.values.whole(&op.header, &op.value)
+        })
     }
 
     /// The greatest sequence number in tables and the tail.

@@ -14,17 +14,15 @@ use cleavedb_index::{Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
 use cleavedb_storage::{File, FileKind, Name};
-use cleavedb_values::compression;
 
 use super::blobs::lone_end;
 use super::known::{Known, Verdict};
 use super::operands::MergedKeys;
 use super::report::list;
 use super::{Salvage, SalvageReport, Saved, Visit, VisitEncoded};
-use crate::engine::range_deletes::{self, RANGES};
-use crate::operations::catalog::{self, DEFAULT_NAME, NAMES};
+use crate::engine::range_deletes;
+use crate::operations::catalog::{self, DEFAULT_NAME, NAMES, RANGES};
 use crate::settings::keyspace_options::KeyspaceOptions;
-use crate::writes::dictionaries::{self, DICTIONARIES};
 
 /// What the system keyspace says.
 #[derive(Default)]
@@ -86,7 +84,7 @@ impl Salvage {
         let seqs: BTreeMap<Vec<u8>, SeqNo> =
             records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
         let counted = (self.report.keys, self.report.value_bytes);
-        let dictionaries = self.dictionaries.clone();
+        let values = self.values.clone();
         self.hand_out_keys(records, &mut |encoded_key, found| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let value = found.value;
@@ -94,13 +92,11 @@ impl Salvage {
                 Some(&NAMES) => catalog::decode(key, value).map(|(name, id, options)| {
                     keyspaces.insert(id, (name, options));
                 }),
-                Some(&DICTIONARIES) => dictionaries::decode(key, value)
-                    .map(|(_, dictionary)| dictionaries.add(Arc::new(dictionary))),
                 Some(&RANGES) => {
                     let seq = seqs.get(encoded_key).copied().unwrap_or_default();
                     range_deletes::decode(key, value, seq).map(|range| ranges.push(range))
                 }
-                _ => Ok(()),
+                _ => values.note(key, value),
             };
             damage.extend(read.err());
             Ok(())
@@ -277,19 +273,16 @@ impl Salvage {
             }
         }
         let record = Record::parse(&bytes, identity, offset)?;
-        let Lasting { value, until } = record.header.kind.split(record.value)?;
+        let until = record.header.kind.split(record.value)?.until;
         let key = EncodedKey::new(record.header.keyspace, record.key);
         let place = ValuePointer { file: number, offset, len: len as u32 };
-        let value = match lone_end(&record, place)? {
-            Some(end) => self.read_lone(end, key.as_bytes())?,
-            None if record.header.compressed => {
-                let mut decompressed = Vec::new();
-                compression::decompress(value, &self.dictionaries, &mut decompressed)
-                    .map_err(|e| e.with("file", number).with("offset", offset))?;
-                decompressed
-            }
-            None => value.to_vec(),
-        };
+        if let Some(end) = lone_end(&record, place)? {
+            return Ok(Lasting { value: self.read_lone(end, key.as_bytes())?, until });
+        }
+        let whole = self.values.whole(&record.header, record.value);
+        let whole = whole.map_err(|e| e.with("file", number).with("offset", offset))?;
+        let mut value = whole.unwrap_or_else(|| record.value.to_vec());
+        value.drain(..record.header.kind.front_len());
         Ok(Lasting { value, until })
     }
 }

@@ -31,7 +31,7 @@ use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
 use cleavedb_storage::{FileKind, Name};
-use cleavedb_values::{Dictionaries, ValueLayout};
+use cleavedb_values::ValueLayout;
 
 use crate::control::debug::debug;
 use crate::inspect::unopened::{Unopened, window_behind};
@@ -40,6 +40,7 @@ use crate::settings::merge::MergeOperators;
 use crate::settings::options::{LogPolicy, Options, Preset};
 use crate::settings::volume::Volume;
 use crate::store::manifest::{LiveFiles, Loaded, Manifest};
+use crate::writes::dictionaries::StoredValues;
 
 use blobs::FoundLone;
 use hand_out::System;
@@ -57,8 +58,7 @@ pub struct Salvage {
     /// `None` if the manifest cannot be read.
     live: Option<LiveFiles>,
     cache: Arc<BlockCache>,
-    /// Dictionaries that compressed values name.
-    dictionaries: Dictionaries,
+    values: StoredValues,
     keys: BTreeMap<Vec<u8>, Known>,
     /// What the system keyspace says.
     system: System,
@@ -94,7 +94,7 @@ impl Salvage {
             files,
             live: None,
             cache: Arc::new(BlockCache::new(0)),
-            dictionaries: Dictionaries::default(),
+            values: StoredValues::default(),
             keys: BTreeMap::new(),
             system: System::default(),
             operators: MergeOperators::default(),

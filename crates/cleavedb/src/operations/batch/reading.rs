@@ -191,6 +191,7 @@ mod tests {
     use crate::operations::catalog::Catalog;
     use crate::settings::keyspace_options::KeyspaceOptions;
     use crate::settings::merge::Operand;
+    use crate::settings::options::Options;
 
     /// Each operation in words.
     fn words(batch: &WriteBatch) -> Vec<String> {
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn appended_batches_are_read_in_order_with_their_keyspaces() {
-        let catalog = Catalog::separating_all();
+        let catalog = Catalog::new(&Options::default());
         let keyspace = |id, name| {
             KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(id), name, KeyspaceOptions::default())))
         };

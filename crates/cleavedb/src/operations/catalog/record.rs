@@ -5,8 +5,15 @@ use cleavedb_base::{Error, KeyspaceId, Result};
 
 use crate::settings::keyspace_options::KeyspaceOptions;
 
-/// First byte of the keys of the system keyspace that name a keyspace.
+/// First byte of a key of the system keyspace, by what its record is about: the name of a keyspace,
+/// a dictionary, a range delete, and which of these were forgotten.
 pub(crate) const NAMES: u8 = b'k';
+pub(crate) const DICTIONARIES: u8 = b'd';
+pub(crate) const RANGES: u8 = b'r';
+pub(crate) const FORGOTTEN: u8 = b'f';
+
+/// The kinds that change nothing for users.
+pub(crate) const UNTOLD: [u8; 2] = [DICTIONARIES, FORGOTTEN];
 
 /// The key, in the system keyspace, of the keyspace `name`.
 pub(crate) fn name_key(name: &str) -> Vec<u8> {

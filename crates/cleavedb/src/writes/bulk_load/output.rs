@@ -155,8 +155,7 @@ impl LoadOutput {
     /// The value files that were written, open for reads.
     pub(super) fn open(&self) -> Result<SegmentSet> {
         let segments = value_files::open_segments(&self.engine, &self.segments)?;
-        let dictionaries = self.engine.catalog.dictionaries.clone();
-        let opened = SegmentSet::new(dictionaries).with(&segments, &[]);
+        let opened = self.engine.catalog.no_segments().with(&segments, &[]);
         value_files::with_written(&self.engine, &opened, &self.groups)
     }
 

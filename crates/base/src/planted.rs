@@ -212,9 +212,9 @@ pub enum Bug {
     /// A transaction commits although a range was deleted since that has keys it has read.
     RangeDeleteOverlooked,
     /// A read finds a version that a range tombstone deletes.
-    RangeTombstoneUnread,
+    RangeDeleteUnread,
     /// A compaction applies a range tombstone that a loss of power may take back.
-    TombstoneNotDurable,
+    RangeDeleteNotDurable,
     /// A range tombstone is forgotten while tables have versions that it covers.
     TombstoneForgottenEarly,
     /// A hash group takes a record for alive whose range tombstone is forgotten.
@@ -317,7 +317,7 @@ pub enum Bug {
     /// A blob that only a MemTable names is dropped as dead.
     BlobReleasedEarly,
     /// A blob that replaces a value of a hash group leaves no group tombstone.
-    LoneWithoutTombstone,
+    LoneWithoutStub,
     /// A hash group does not learn of an operand above one of its values.
     StubOfMergeForgotten,
     /// A collection takes a short value that an operand has taken up for one that was deleted.

@@ -33,7 +33,7 @@ pub use entry::{Entry, EntryIter, IndexHit};
 pub use memtable::{MemHit, MemTable};
 pub use merge::MergeIter;
 pub use operands::{FoldedVersions, MergeRule};
-pub use range_tombstones::{Fragments, RangeTombstone, RangeTombstones};
+pub use range_tombstones::{DeletedRanges, Fragments, RangeTombstone};
 pub use retention::Retention;
 pub use table::{IndexSize, ReadMode};
 pub use table_builder::TableBuilder;

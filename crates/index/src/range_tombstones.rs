@@ -173,15 +173,17 @@ fn covers(tiers: &[Arc<Tier>], key: &[u8], seq: SeqNo, upto: SeqNo) -> bool {
 
 /// An immutable set of range tombstones, cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct RangeTombstones {
+pub struct DeletedRanges {
     /// The longest first.
     tiers: Arc<[Arc<Tier>]>,
     /// The greatest number up to which tombstones may have been left out where a newer one, up to
     /// that number too, outdoes them.
     settled: SeqNo,
+    /// The greatest number of a tombstone that has left the set.
+    forgotten_upto: SeqNo,
 }
 
-impl RangeTombstones {
+impl DeletedRanges {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.tiers.is_empty()
@@ -190,6 +192,18 @@ impl RangeTombstones {
     /// A number up to which most of them are, if they are many.
     pub fn most_upto(&self) -> SeqNo {
         self.tiers.first().map_or(0, |tier| tier.newest)
+    }
+
+    /// The greatest sequence number of a tombstone that was forgotten; 0 if none was.
+    #[inline]
+    pub fn forgotten_upto(&self) -> SeqNo {
+        self.forgotten_upto
+    }
+
+    /// The set, after tombstones up to `forgotten_upto` were forgotten.
+    #[must_use]
+    pub fn with_forgotten(&self, forgotten_upto: SeqNo) -> Self {
+        Self { forgotten_upto, ..self.clone() }
     }
 
     /// Number of them.
@@ -222,13 +236,15 @@ impl RangeTombstones {
             last.extend_from_slice(&tier.tombstones);
         }
         tiers.push(Arc::new(Tier::new(last, settled)));
-        Self { tiers: tiers.into(), settled }
+        Self { tiers: tiers.into(), settled, ..*self }
     }
 
-    /// The set without those that `ids` name.
+    /// The set without those that `ids` name, which are forgotten.
     #[must_use]
     pub fn without(&self, ids: &BTreeSet<u64>) -> Self {
         let stays = |tombstone: &&Arc<RangeTombstone>| !ids.contains(&tombstone.id);
+        let leaving = self.iter().filter(|it| ids.contains(&it.id)).map(|it| it.seq);
+        let forgotten_upto = leaving.max().unwrap_or_default().max(self.forgotten_upto);
         let tiers = self.tiers.iter().filter_map(|tier| {
             if tier.tombstones.iter().all(|tombstone| stays(&tombstone)) {
                 return Some(tier.clone());
@@ -236,7 +252,7 @@ impl RangeTombstones {
             let rest: Vec<_> = tier.tombstones.iter().filter(stays).cloned().collect();
             (!rest.is_empty()).then(|| Arc::new(Tier::new(rest, self.settled)))
         });
-        Self { tiers: tiers.collect(), settled: self.settled }
+        Self { tiers: tiers.collect(), forgotten_upto, ..*self }
     }
 
     /// Tombstones up to sequence number `upto`, for look-ups, and all others that are settled: some

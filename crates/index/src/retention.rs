@@ -17,7 +17,7 @@ use crate::range_tombstones::Fragments;
 pub struct Retention<'a> {
     /// Live snapshots, ascending.
     snapshots: &'a [SeqNo],
-    tombstones: &'a Fragments,
+    deleted: &'a Fragments,
     /// Values that expired up to here, in milliseconds since 1970, are not there for any reader.
     earliest_time: u64,
     /// Sequence numbers of the range tombstones that cover the current key, ascending.
@@ -29,9 +29,9 @@ pub struct Retention<'a> {
 impl<'a> Retention<'a> {
     /// A rule for these live snapshots, in ascending order, these range tombstones, and readers to
     /// which values that expired up to `earliest_time`, in milliseconds since 1970, are not there.
-    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments, earliest_time: u64) -> Self {
+    pub fn new(snapshots: &'a [SeqNo], deleted: &'a Fragments, earliest_time: u64) -> Self {
         debug_assert!(snapshots.is_sorted());
-        Self { snapshots, tombstones, earliest_time, covering: Vec::new(), kept: None }
+        Self { snapshots, deleted, earliest_time, covering: Vec::new(), kept: None }
     }
 
     /// Whether there is a snapshot.
@@ -60,8 +60,8 @@ impl<'a> Retention<'a> {
     #[inline]
     pub fn begin_key(&mut self, key: &[u8]) {
         self.kept = None;
-        if !self.tombstones.is_empty() {
-            self.tombstones.covering(key, &mut self.covering);
+        if !self.deleted.is_empty() {
+            self.deleted.covering(key, &mut self.covering);
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Retention<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+    use crate::range_tombstones::{DeletedRanges, RangeTombstone};
 
     /// The versions that stay of a key with these, where tombstones cover it.
     fn kept(snapshots: &[SeqNo], tombstones: &[SeqNo], versions: &[SeqNo]) -> Vec<SeqNo> {
@@ -107,7 +107,7 @@ mod tests {
             eager: false,
         };
         let fragments =
-            RangeTombstones::default().with(tombstones.iter().map(range), 0).fragments(99);
+            DeletedRanges::default().with(tombstones.iter().map(range), 0).fragments(99);
         let mut retention = Retention::new(snapshots, &fragments, 0);
         retention.begin_key(b"c");
         assert!(retention.keep(1, EntryKind::Inline), "behind the range");
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn what_operands_change_is_kept_with_them() {
-        let (tombstones, snapshots) = (Fragments::default(), [10]);
-        let mut retention = Retention::new(&snapshots, &tombstones, 0);
+        let (deleted, snapshots) = (Fragments::default(), [10]);
+        let mut retention = Retention::new(&snapshots, &deleted, 0);
         retention.begin_key(b"key");
         let mut keep = |seq, kind| retention.keep(seq, kind);
         assert!(keep(14, EntryKind::Operand) && keep(13, EntryKind::Operand));

@@ -85,10 +85,10 @@ impl TableBuilder {
     }
 
     /// The builder for a table of which range tombstones up to `seq` cover nothing
-    /// ([`TableMeta::tombstones_applied`]).
+    /// ([`TableMeta::uncovered_upto`]).
     #[must_use]
-    pub fn with_tombstones_applied(mut self, seq: SeqNo) -> Self {
-        self.meta.tombstones_applied = seq;
+    pub fn with_uncovered_upto(mut self, seq: SeqNo) -> Self {
+        self.meta.uncovered_upto = seq;
         self
     }
 

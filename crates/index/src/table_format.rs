@@ -304,7 +304,7 @@ pub struct TableMeta {
     /// Entries.
     pub entries: u64,
     /// Entries that are tombstones.
-    pub tombstones: u64,
+    pub deletes: u64,
     /// Entries that are not the newest of their key in this table: kept for snapshots.
     pub shadowed: u64,
     /// Smallest sequence number.
@@ -318,7 +318,7 @@ pub struct TableMeta {
     /// The table holds no version that a range tombstone up to this sequence number covers: when it
     /// was written all of these were applied, and no snapshot was older than one of them. 0 if that
     /// is not known.
-    pub tombstones_applied: SeqNo,
+    pub uncovered_upto: SeqNo,
     /// When the first of its values expires, repeats left out: [`Expiry::NEVER`] if none does.
     pub first_expiry: Expiry,
     /// By when half of its entries have expired, estimated from a sample: [`Expiry::NEVER`] if
@@ -335,13 +335,13 @@ impl TableMeta {
             smallest: Box::default(),
             largest: Box::default(),
             entries: 0,
-            tombstones: 0,
+            deletes: 0,
             shadowed: 0,
             min_seq: SEQ_MAX,
             max_seq: 0,
             raw_bytes: 0,
             pointer_bytes: 0,
-            tombstones_applied: 0,
+            uncovered_upto: 0,
             first_expiry: Expiry::NEVER,
             half_expired: Expiry::NEVER,
         }
@@ -365,7 +365,7 @@ impl TableMeta {
         self.max_seq = self.max_seq.max(entry.seq);
         self.raw_bytes += (entry.key.len() + entry.value.len()) as u64;
         match entry.kind {
-            EntryKind::Delete => self.tombstones += 1,
+            EntryKind::Delete => self.deletes += 1,
             kind if kind.is_pointer() && !entry.repeat => {
                 let pointer = ValuePointer::of_entry(kind, entry.value)?;
                 self.pointer_bytes += u64::from(pointer.value.len);
@@ -424,13 +424,13 @@ impl TableMeta {
     pub fn encode_properties(&self, out: &mut Vec<u8>) {
         for field in [
             self.entries,
-            self.tombstones,
+            self.deletes,
             self.shadowed,
             self.min_seq,
             self.max_seq,
             self.raw_bytes,
             self.pointer_bytes,
-            self.tombstones_applied,
+            self.uncovered_upto,
             // One more, so that never is 0, which is short.
             self.first_expiry.millis().wrapping_add(1),
             self.half_expired.millis().wrapping_add(1),
@@ -451,13 +451,13 @@ impl TableMeta {
             number,
             size,
             entries: cursor.varint()?,
-            tombstones: cursor.varint()?,
+            deletes: cursor.varint()?,
             shadowed: cursor.varint()?,
             min_seq: cursor.varint()?,
             max_seq: cursor.varint()?,
             raw_bytes: cursor.varint()?,
             pointer_bytes: cursor.varint()?,
-            tombstones_applied: cursor.varint()?,
+            uncovered_upto: cursor.varint()?,
             first_expiry: Expiry::at(cursor.varint()?.wrapping_sub(1)),
             half_expired: Expiry::at(cursor.varint()?.wrapping_sub(1)),
             smallest: cursor.bytes()?.into(),
@@ -466,9 +466,9 @@ impl TableMeta {
         let possible = meta.smallest <= meta.largest
             && meta.min_seq <= meta.max_seq
             && meta.max_seq <= SEQ_MAX
-            && meta.tombstones_applied <= SEQ_MAX
+            && meta.uncovered_upto <= SEQ_MAX
             && meta.first_expiry <= meta.half_expired
-            && meta.tombstones <= meta.entries
+            && meta.deletes <= meta.entries
             && meta.shadowed < meta.entries;
         if !possible {
             let message = "properties of a table contradict each other";

@@ -239,13 +239,13 @@ impl Version {
         &self,
         lower: &[u8],
         upper: &[u8],
-        tombstones: &Fragments,
+        deleted: &Fragments,
     ) -> Result<IndexSize> {
         let mut sum = IndexSize::default();
         for place in self.sorted_runs(u64::MAX) {
             for table in place.within(Some(lower), Some(upper)) {
                 let meta = table.meta();
-                for (from, to) in tombstones.gaps(lower, upper, meta.max_seq, GAPS_MAX) {
+                for (from, to) in deleted.gaps(lower, upper, meta.max_seq, GAPS_MAX) {
                     sum += match from <= &*meta.smallest && *meta.largest < *to {
                         true => IndexSize::of(meta),
                         false if to <= &*meta.smallest || *meta.largest < *from => continue,

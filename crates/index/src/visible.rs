@@ -32,7 +32,7 @@ pub struct VisibleIter {
     snapshot: SeqNo,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
-    tombstones: Fragments,
+    deleted: Fragments,
     /// The time of the snapshot, in milliseconds since 1970.
     time: u64,
     state: State,
@@ -61,7 +61,7 @@ impl VisibleIter {
             snapshot,
             lower,
             upper,
-            tombstones: Fragments::default(),
+            deleted: Fragments::default(),
             time: 0,
             state: State::Invalid,
             key: Vec::new(),
@@ -75,8 +75,8 @@ impl VisibleIter {
 
     /// The iterator without the keys that range tombstones hide.
     #[must_use]
-    pub fn with_range_tombstones(self, tombstones: Fragments) -> Self {
-        Self { tombstones, ..self }
+    pub fn without_deleted(self, deleted: Fragments) -> Self {
+        Self { deleted, ..self }
     }
 
     /// The iterator as of this time, in milliseconds since 1970: values that expired up to
@@ -88,13 +88,13 @@ impl VisibleIter {
 
     /// Whether a key has no value if this is its newest version.
     #[inline]
-    fn is_deleted(tombstones: &Fragments, time: u64, entry: &Entry<'_>) -> bool {
+    fn is_deleted(deleted: &Fragments, time: u64, entry: &Entry<'_>) -> bool {
         let is_over = || {
             let value = entry.kind.split(entry.value);
             value.is_ok_and(|value| !value.is_seen(|| time))
         };
         entry.kind == EntryKind::Delete
-            || !tombstones.is_empty() && tombstones.covers(entry.key, entry.seq)
+            || !deleted.is_empty() && deleted.covers(entry.key, entry.seq)
             || entry.kind.expires() && is_over()
     }
 
@@ -285,7 +285,7 @@ impl VisibleIter {
             (self.seq, self.kind) = (entry.seq, entry.kind);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            if !Self::is_deleted(&self.tombstones, self.time, &entry) {
+            if !Self::is_deleted(&self.deleted, self.time, &entry) {
                 self.state = State::Forward;
                 break;
             }
@@ -358,7 +358,7 @@ impl VisibleIter {
         (self.seq, self.kind) = (entry.seq, entry.kind);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        Some(!Self::is_deleted(&self.tombstones, self.time, &entry))
+        Some(!Self::is_deleted(&self.deleted, self.time, &entry))
     }
 }
 

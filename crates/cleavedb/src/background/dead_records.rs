@@ -50,7 +50,7 @@ impl<'e> Search<'e> {
         if key < &*self.bounds.lower || &*self.bounds.upper <= key {
             return Ok(false);
         }
-        if self.state.tombstones.covers(key, header.seq, SEQ_MAX) {
+        if self.state.deleted.covers(key, header.seq, SEQ_MAX) {
             return Ok(true);
         }
         if header.kind.is_separated() || header.kind == RecordKind::Tag {

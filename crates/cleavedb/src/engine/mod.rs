@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::TableStore;
 use cleavedb_storage::log::PreallocatedLog;
@@ -48,6 +47,7 @@ use crate::control::throttle::Throttle;
 use crate::control::totals::Totals;
 use crate::engine::hot::Apart;
 use crate::engine::job_state::Jobs;
+use crate::engine::range_tombstones::RangeNumbers;
 use crate::engine::space::SpaceContext;
 use crate::operations::catalog::Catalog;
 use crate::operations::commit::Commit;
@@ -109,11 +109,7 @@ pub(crate) struct Engine {
     /// Which keys groups may hold. A leaf lock.
     pub(crate) group_filters: Mutex<GroupFilters>,
     pub(crate) poison: Arc<Poison>,
-    /// Ids of range tombstones that were forgotten, until a commit deletes their records. A leaf
-    /// lock.
-    pub(crate) forgotten_tombstones: Mutex<Vec<u64>>,
-    /// Searches for range tombstones to forget that were left out, since there are very many.
-    pub(crate) searches_left_out: AtomicUsize,
+    pub(crate) range_numbers: RangeNumbers,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
     /// Limits what jobs write.

@@ -13,7 +13,7 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::RangeTombstone;
 
 use crate::engine::Engine;
-use crate::engine::range_tombstones::add_range_tombstones;
+use crate::engine::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 use crate::operations::batch::Op;
 use crate::operations::catalog::{FORGOTTEN, RANGES};
 use crate::operations::encoded_op::EncodedOp;
@@ -60,7 +60,7 @@ impl<'e> RangeDeletes<'e> {
     /// Adds the delete of the tree keys from `begin` to `end`, excluded, as the operation at this
     /// place of the commit. With `eager` tables are rewritten for it.
     pub(crate) fn add(&mut self, position: usize, begin: &[u8], end: &[u8], eager: bool) {
-        let id = self.engine.catalog.new_tombstone_id();
+        let id = self.engine.range_numbers.take();
         let mut value = vec![u8::from(eager)];
         put_bytes(&mut value, begin);
         put_bytes(&mut value, end);
@@ -79,11 +79,11 @@ impl<'e> RangeDeletes<'e> {
 
     /// Has the commit remove records of forgotten tombstones. Returns whether there are any.
     pub(crate) fn remove_some(&mut self) -> bool {
-        let mut ids = self.engine.forgotten_tombstones.lock();
+        let mut ids = self.engine.range_numbers.forgotten.lock();
         let rest = ids.len().saturating_sub(REMOVED_MAX);
         self.removed = ids.drain(rest..).map(|id| (key_of(id), id)).collect();
         // Under the lock of the ids: it is not less than any of their numbers.
-        put_varint(&mut self.forgotten, self.engine.state.load().forgotten_upto);
+        put_varint(&mut self.forgotten, self.engine.state.load().deleted.forgotten_upto());
         !self.removed.is_empty()
     }
 
@@ -128,7 +128,7 @@ impl Drop for RangeDeletes<'_> {
     fn drop(&mut self) {
         if !self.done && !self.removed.is_empty() {
             let ids = self.removed.iter().map(|(_, id)| *id);
-            self.engine.forgotten_tombstones.lock().extend(ids);
+            self.engine.range_numbers.forgotten.lock().extend(ids);
         }
     }
 }
@@ -151,10 +151,19 @@ pub(crate) fn decode(key: &[u8], value: &[u8], seq: SeqNo) -> Result<RangeTombst
     Ok(RangeTombstone { id, begin, end, seq, eager })
 }
 
-/// Reads the greatest sequence number of a range tombstone that was forgotten.
-pub(crate) fn decode_forgotten(value: &[u8]) -> Result<SeqNo> {
+/// At an open: `value` says up to which sequence number range tombstones were forgotten.
+pub(crate) fn found_forgotten(engine: &Engine, value: &[u8]) -> Result<()> {
     let mut cursor = Cursor::new(value, "forgotten range deletes");
     let seq = cursor.varint()?;
     cursor.end()?;
-    Ok(seq)
+    set_forgotten_upto(engine, seq);
+    Ok(())
+}
+
+/// At an open: these ranges are deleted.
+pub(crate) fn found(engine: &Engine, deleted: Vec<RangeTombstone>) {
+    if !deleted.is_empty() {
+        deleted.iter().for_each(|it| engine.range_numbers.found(it.id));
+        add_range_tombstones(engine, deleted);
+    }
 }

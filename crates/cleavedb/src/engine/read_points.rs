@@ -22,7 +22,7 @@ pub(crate) struct ReadPoints {
     pub(crate) snapshots: Vec<SeqNo>,
     /// What readers without a snapshot see, or as much of it as the job takes into account.
     pub(crate) read_point: SeqNo,
-    pub(crate) tombstones: Fragments,
+    pub(crate) deleted: Fragments,
     /// See [`Engine::earliest_time`].
     pub(crate) earliest_time: u64,
 }
@@ -30,7 +30,7 @@ pub(crate) struct ReadPoints {
 impl ReadPoints {
     /// For a compaction: the tombstones that are durable by now.
     pub(crate) fn of_compaction(engine: &Engine) -> Self {
-        let durable = match planted(Bug::TombstoneNotDurable) {
+        let durable = match planted(Bug::RangeDeleteNotDurable) {
             true => SeqNo::MAX,
             false => engine.commit.durable(),
         };
@@ -52,18 +52,18 @@ impl ReadPoints {
         Self::fix(engine, read_point, engine.commit.visible())
     }
 
-    fn fix(engine: &Engine, read_point: impl Fn() -> SeqNo, tombstones_upto: SeqNo) -> Self {
+    fn fix(engine: &Engine, read_point: impl Fn() -> SeqNo, deletes_upto: SeqNo) -> Self {
         // Before the snapshots: one that ends in between kept its values only too long.
         let earliest_time = engine.earliest_time();
         let (snapshots, read_point) = engine.snapshots.fix(read_point);
-        let upto = read_point.min(tombstones_upto);
-        let tombstones = engine.state.load().tombstones.fragments(upto);
-        Self { snapshots, read_point, tombstones, earliest_time }
+        let upto = read_point.min(deletes_upto);
+        let deleted = engine.state.load().deleted.fragments(upto);
+        Self { snapshots, read_point, deleted, earliest_time }
     }
 
     /// The rule that decides which versions stay.
     pub(crate) fn retention(&self) -> Retention<'_> {
-        Retention::new(&self.snapshots, &self.tombstones, self.earliest_time)
+        Retention::new(&self.snapshots, &self.deleted, self.earliest_time)
     }
 
     /// The greatest number that every reader sees.
@@ -73,7 +73,7 @@ impl ReadPoints {
 
     /// Of what the job writes, no range tombstone up to this number covers anything: it applies all
     /// of these, and no snapshot is older than one of them.
-    pub(crate) fn tombstones_applied(&self) -> SeqNo {
-        self.seen_by_all().min(self.tombstones.upto())
+    pub(crate) fn uncovered_upto(&self) -> SeqNo {
+        self.seen_by_all().min(self.deleted.upto())
     }
 }

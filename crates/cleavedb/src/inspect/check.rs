@@ -310,7 +310,7 @@ fn check_pointers(
     sources.extend(state.version.iters(None, None, ReadMode::Ahead));
     // As of no time: values that have expired are checked, too, as long as they are there.
     let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None)
-        .with_range_tombstones(state.tombstones.fragments(seq));
+        .without_deleted(state.deleted.fragments(seq));
     let mut step = iter.seek_first();
     while step.is_ok() && iter.valid() {
         let counts = !iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes());

@@ -57,7 +57,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         merges: counters.merges.get(),
         reserve_used,
         reserve_bytes,
-        group_tombstones: live.groups.sums().tombstones,
+        group_tombstones: live.groups.sums().stubs,
         tags: live.groups.sums().tags,
         cold_log_bytes: u64::from(live.groups.has_cold_log()) * live.value_files.segment_bytes(),
         bytes_punched: counters.bytes_punched.get(),
@@ -259,7 +259,7 @@ fn levels(version: &cleavedb_index::Version) -> Vec<LevelMetrics> {
                 runs: if level == 0 { version.runs().len() } else { 1 },
                 bytes: tables.iter().map(|t| t.size).sum(),
                 entries: tables.iter().map(|t| t.entries).sum(),
-                tombstones: tables.iter().map(|t| t.tombstones).sum(),
+                tombstones: tables.iter().map(|t| t.deletes).sum(),
             }
         })
         .collect()

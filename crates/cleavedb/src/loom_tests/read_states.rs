@@ -15,7 +15,7 @@ use cleavedb_base::sync::checker::thread;
 use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 use cleavedb_index::edit::AddedTable;
 use cleavedb_index::{
-    BlockCache, Entry, RangeTombstones, RunPosition, TableBuilder, TableMeta, TableOptions,
+    BlockCache, DeletedRanges, Entry, RunPosition, TableBuilder, TableMeta, TableOptions,
     TableStore, Version, VersionEdit,
 };
 use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storage};
@@ -111,8 +111,7 @@ fn begin(files: &Files) -> (Arc<World>, Work) {
         version: empty,
         segments: Arc::default(),
         groups: Arc::default(),
-        tombstones: RangeTombstones::default(),
-        forgotten_upto: 0,
+        deleted: DeletedRanges::default(),
     };
     let (publisher, pictures) = (Publisher::new(1), ReadStates::new(first));
     let world = World { publisher, pictures, full, obsolete_files, removed: AtomicU64::new(0) };

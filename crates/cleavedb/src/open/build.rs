@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::AtomicUsize;
-use cleavedb_index::RangeTombstones;
+use cleavedb_index::DeletedRanges;
 use cleavedb_storage::log::Log;
 use cleavedb_values::groups::GroupFilters;
 use cleavedb_values::{RecordCache, SegmentSet};
@@ -18,6 +17,7 @@ use crate::control::metrics::Counters;
 use crate::control::pace::Pacer;
 use crate::control::throttle::Throttle;
 use crate::engine::job_state::Jobs;
+use crate::engine::range_tombstones::RangeNumbers;
 use crate::engine::value_files;
 use crate::engine::{Engine, Primary};
 use crate::open::catalog_load;
@@ -109,8 +109,7 @@ pub(crate) fn build(
         salt: recovered.salt,
         dead_reads: DeadReads::default(),
         options,
-        forgotten_tombstones: Mutex::default(),
-        searches_left_out: AtomicUsize::new(0),
+        range_numbers: RangeNumbers::default(),
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
@@ -144,15 +143,14 @@ fn load(engine: &Engine, live: &LiveFiles, intent: Intent, earlier: Option<&Engi
     }
 }
 
-/// The read state after an open, before its segments are open and its range tombstones known.
+/// The read state after an open, before its segments are open and its deletes of ranges known.
 fn state_of(memtable: &Arc<MemSlot>, live: &LiveFiles) -> ReadState {
     ReadState {
         memtables: vec![memtable.clone()],
         version: live.version.clone(),
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
-        tombstones: RangeTombstones::default(),
-        forgotten_upto: 0,
+        deleted: DeletedRanges::default(),
     }
 }
 

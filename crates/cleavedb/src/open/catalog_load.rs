@@ -13,7 +13,6 @@ use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 
 use crate::engine::Engine;
 use crate::engine::range_deletes;
-use crate::engine::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 use crate::operations::bounds::Bounds;
 use crate::operations::catalog::{self, DICTIONARIES, FORGOTTEN, NAMES, RANGES};
 use crate::writes::dictionaries;
@@ -40,7 +39,7 @@ fn load_records(engine: &Engine) -> Result<()> {
     let merged = MergeIter::new(sources);
     let mut records = VisibleIter::new(merged, engine.commit.visible(), Some(lower), Some(upper));
     let mut named = engine.catalog.named();
-    let (mut tombstones, mut stored) = (Vec::new(), Vec::new());
+    let (mut deleted, mut stored) = (Vec::new(), Vec::new());
     records.seek_first()?;
     while records.valid() {
         let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
@@ -58,13 +57,10 @@ fn load_records(engine: &Engine) -> Result<()> {
                 stored.push((keyspace, dictionary, records.seq()));
             }
             Some(&RANGES) => {
-                let tombstone = range_deletes::decode(key, records.value(), records.seq())?;
-                engine.catalog.found_tombstone(tombstone.id);
-                tombstones.push(tombstone);
+                deleted.push(range_deletes::decode(key, records.value(), records.seq())?);
             }
             Some(&FORGOTTEN) => {
-                let upto = range_deletes::decode_forgotten(records.value())?;
-                set_forgotten_upto(engine, upto);
+                range_deletes::found_forgotten(engine, records.value())?;
             }
             kind => {
                 let what = "the system keyspace has a record that this release does not know";
@@ -75,9 +71,7 @@ fn load_records(engine: &Engine) -> Result<()> {
         records.next()?;
     }
     drop(named);
-    if !tombstones.is_empty() {
-        add_range_tombstones(engine, tombstones);
-    }
+    range_deletes::found(engine, deleted);
     dictionaries::found(&engine.catalog, stored);
     Ok(())
 }

@@ -17,7 +17,6 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
-use cleavedb_values::ValueCompression;
 
 use self::dictionaries::CatalogDictionaries;
 use crate::control::compressor::Compressor;
@@ -117,8 +116,6 @@ pub(crate) struct Catalog {
     /// Held while a keyspace is created, changed or dropped, before every other lock. Its holder
     /// commits, so it may wait for jobs: no job may wait for it.
     changing: Mutex<()>,
-    /// A number above those of all range tombstones.
-    next_tombstone: AtomicU64,
     pub(crate) dictionaries: CatalogDictionaries,
     /// Length from which on values leave the index whatever a keyspace says, in bytes.
     long_value: usize,
@@ -166,7 +163,6 @@ impl Catalog {
             default: Arc::new(default),
             named: Mutex::default(),
             changing: Mutex::default(),
-            next_tombstone: AtomicU64::new(0),
             dictionaries,
             long_value: options.long_value(),
         }
@@ -184,7 +180,6 @@ impl Catalog {
             default: self.default.clone(),
             named: Mutex::default(),
             changing: Mutex::default(),
-            next_tombstone: AtomicU64::new(0),
             dictionaries: self.dictionaries.next(),
             long_value: self.long_value,
         }
@@ -200,17 +195,6 @@ impl Catalog {
                 false => entry.drop_at(seq),
             }
         }
-    }
-
-    /// A number for a new range tombstone.
-    pub(crate) fn new_tombstone_id(&self) -> u64 {
-        // Relaxed: the number need only differ from all others.
-        self.next_tombstone.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// At an open: there is a range tombstone with this number.
-    pub(crate) fn found_tombstone(&self, id: u64) {
-        self.next_tombstone.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Fails unless `keyspace` is one of this open database.

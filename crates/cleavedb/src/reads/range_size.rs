@@ -36,13 +36,13 @@ pub(crate) fn approximate_size(engine: &Engine, bounds: &Bounds) -> Result<Range
         return Ok(RangeSize::default());
     }
     let state = engine.state.load_full();
-    let tombstones = state.tombstones.fragments(SEQ_MAX);
-    let in_tables = state.version.size_within(lower, upper, &tombstones)?;
+    let deleted = state.deleted.fragments(SEQ_MAX);
+    let in_tables = state.version.size_within(lower, upper, &deleted)?;
     let in_memory = in_memtables(&state, lower, upper);
     let mut sum = in_tables;
     sum += in_memory;
     // Each tombstone hides a version that counts as well.
-    let entries = sum.entries.saturating_sub(2 * sum.tombstones);
+    let entries = sum.entries.saturating_sub(2 * sum.deletes);
     let in_files = if entries == 0 { 0 } else { in_value_files(engine, &state, in_tables) };
     let value_bytes = if entries == 0 { 0 } else { in_files + in_memory.pointer_bytes };
     let index_bytes = if entries == 0 { 0 } else { sum.bytes };
@@ -56,11 +56,11 @@ fn in_memtables(state: &ReadState, lower: &[u8], upper: &[u8]) -> IndexSize {
         let mut seen = IndexSize::default();
         let each = slot.table.sample(SAMPLED, |entry| {
             let is_inside = lower <= entry.key && entry.key < upper;
-            if !is_inside || state.tombstones.covers(entry.key, entry.seq, SEQ_MAX) {
+            if !is_inside || state.deleted.covers(entry.key, entry.seq, SEQ_MAX) {
                 return;
             }
             seen.entries += 1;
-            seen.tombstones += u64::from(entry.kind == EntryKind::Delete);
+            seen.deletes += u64::from(entry.kind == EntryKind::Delete);
             seen.bytes += (entry.key.len() + entry.value.len()) as u64;
             if entry.kind.is_pointer()
                 && let Ok(pointer) = ValuePointer::of_entry(entry.kind, entry.value)
@@ -68,10 +68,10 @@ fn in_memtables(state: &ReadState, lower: &[u8], upper: &[u8]) -> IndexSize {
                 seen.pointer_bytes += u64::from(pointer.value.len);
             }
         });
-        let IndexSize { entries, tombstones, bytes, pointer_bytes } = seen;
+        let IndexSize { entries, deletes, bytes, pointer_bytes } = seen;
         sum += IndexSize {
             entries: entries * each,
-            tombstones: tombstones * each,
+            deletes: deletes * each,
             bytes: bytes * each,
             pointer_bytes: pointer_bytes * each,
         };

@@ -346,8 +346,8 @@ impl<'e> Look<'e> {
     /// Whether a range tombstone that the read sees deletes the version `seq` of a key.
     #[inline]
     fn is_deleted(&self, key: SearchKey<'_>, seq: SeqNo) -> bool {
-        let tombstones = &self.state.tombstones;
-        tombstones.covers(key.encoded, seq, self.visible) && !planted(Bug::RangeTombstoneUnread)
+        let deleted = &self.state.deleted;
+        deleted.covers(key.encoded, seq, self.visible) && !planted(Bug::RangeDeleteUnread)
     }
 
     /// The value of a record, as `of_value` makes it of one in the record cache, or `read` reads

@@ -49,7 +49,7 @@ pub(crate) struct Seen {
     /// Length of the longest table of level 0, which may be longer than other tables.
     pub(crate) young: AtomicU64,
     /// Bytes of the blocks that a flush of deletes may begin in groups.
-    pub(crate) tombstone_blocks: AtomicU64,
+    pub(crate) stub_blocks: AtomicU64,
     /// Bytes of data written before the look.
     pub(crate) written: AtomicU64,
     /// Most bytes of a new manifest.

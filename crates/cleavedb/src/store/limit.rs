@@ -184,7 +184,7 @@ pub(crate) fn extents_rewritten_max<'e>(extents: impl Iterator<Item = &'e Extent
 
 /// Bytes of records in these extents that are not known to be dead.
 pub(crate) fn extents_alive_max<'e>(extents: impl IntoIterator<Item = &'e Extent>) -> u64 {
-    let small = |extent: &Extent| (extent.tombstones + extent.tags) * SMALL_RECORD;
+    let small = |extent: &Extent| (extent.stubs + extent.tags) * SMALL_RECORD;
     extents.into_iter().map(|extent| extent.live + small(extent)).sum()
 }
 

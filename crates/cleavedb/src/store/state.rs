@@ -6,7 +6,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{FileNumber, Location, SeqNo};
-use cleavedb_index::{MemTable, RangeTombstones, Version};
+use cleavedb_index::{DeletedRanges, MemTable, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::{GroupTable, SegmentSet};
@@ -143,9 +143,7 @@ pub(crate) struct ReadState {
     /// The extents of the groups. Their live bytes may be out of date.
     pub(crate) groups: Arc<GroupTable>,
     /// Deletes of ranges, as long as something that they cover may be left.
-    pub(crate) tombstones: RangeTombstones,
-    /// The greatest sequence number of a range tombstone that was forgotten; 0 if none was.
-    pub(crate) forgotten_upto: SeqNo,
+    pub(crate) deleted: DeletedRanges,
 }
 
 impl ReadState {
@@ -183,9 +181,9 @@ impl ReadState {
         Self { segments: Arc::new(segments), groups, ..self.clone() }
     }
 
-    /// The state with other range tombstones.
-    pub(crate) fn with_tombstones(&self, tombstones: RangeTombstones) -> Self {
-        Self { tombstones, ..self.clone() }
+    /// The state with other deletes of ranges.
+    pub(crate) fn with_deleted(&self, deleted: DeletedRanges) -> Self {
+        Self { deleted, ..self.clone() }
     }
 
     /// The MemTable that takes the commits.

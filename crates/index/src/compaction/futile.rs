@@ -74,10 +74,10 @@ pub fn mark(version: &Version, written: &[FileNumber], why: u8) {
 #[derive(PartialEq)]
 struct LevelContent {
     entries: u64,
-    tombstones: u64,
+    deletes: u64,
     pointer_bytes: u64,
     first_expiry: Option<Expiry>,
-    tombstones_applied: Option<SeqNo>,
+    uncovered_upto: Option<SeqNo>,
 }
 
 impl LevelContent {
@@ -85,10 +85,10 @@ impl LevelContent {
         let sum = |of: fn(&TableMeta) -> u64| tables().map(of).sum();
         Self {
             entries: sum(|meta| meta.entries),
-            tombstones: sum(|meta| meta.tombstones),
+            deletes: sum(|meta| meta.deletes),
             pointer_bytes: sum(|meta| meta.pointer_bytes),
             first_expiry: tables().map(|meta| meta.first_expiry).min(),
-            tombstones_applied: tables().map(|meta| meta.tombstones_applied).min(),
+            uncovered_upto: tables().map(|meta| meta.uncovered_upto).min(),
         }
     }
 }

@@ -11,7 +11,7 @@
 //! stay.
 //!
 //! Why it ends: a tombstone counts only if every reader sees it, and what is written for it says
-//! that it was applied ([`TableMeta::tombstones_applied`]). Values count as expired only if they
+//! that it was applied ([`TableMeta::uncovered_upto`]). Values count as expired only if they
 //! are for every reader, and become tombstones then. A table of level 0 that only moves does so
 //! once.
 
@@ -31,7 +31,7 @@ use crate::table_set::TableSet;
 /// Removes tables of one place that range tombstones hide wholly, unless a running compaction reads
 /// them. A run above a running collection stays, as all merges leave it there.
 pub(super) fn leaving(picker: &Picker<'_>) -> Option<Compaction> {
-    if picker.constraints.tombstones.is_empty() {
+    if picker.constraints.deleted.is_empty() {
         return None;
     }
     let runs = picker.version.runs().iter();
@@ -69,9 +69,8 @@ fn leaving_place(
 
 /// Whether no reader sees anything of the table `meta`.
 fn is_hidden(picker: &Picker<'_>, meta: &TableMeta) -> bool {
-    let (tombstones, seen_by_all) =
-        (&picker.constraints.tombstones, picker.constraints.seen_by_all);
-    tombstones.hides_all(&meta.smallest, &meta.largest, meta.max_seq, seen_by_all)
+    let (deleted, seen_by_all) = (&picker.constraints.deleted, picker.constraints.seen_by_all);
+    deleted.hides_all(&meta.smallest, &meta.largest, meta.max_seq, seen_by_all)
 }
 
 /// Rewrites a table of which an eager range tombstone may delete a part, or whose values have
@@ -80,7 +79,7 @@ pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
     let constraints = picker.constraints;
     let is_due = |meta: &TableMeta| {
         constraints.has_expired(meta)
-            || !constraints.tombstones.is_empty() && constraints.may_cover_eagerly(meta)
+            || !constraints.deleted.is_empty() && constraints.may_cover_eagerly(meta)
     };
     let reads_pay = tombstones::reads_pay(picker);
     let rewrite = |is_due: &dyn Fn(&TableMeta) -> bool| {

@@ -96,7 +96,7 @@ pub struct CompactionJob {
     compaction: Compaction,
     /// Ascending.
     snapshots: Vec<SeqNo>,
-    tombstones: Fragments,
+    deleted: Fragments,
     /// Values that expired up to here are not there for any reader.
     earliest_time: u64,
     merge_rule: Arc<dyn MergeRule>,
@@ -157,7 +157,7 @@ impl CompactionJob {
             mode: ReadMode::Last,
             compaction,
             snapshots,
-            tombstones: Fragments::default(),
+            deleted: Fragments::default(),
             earliest_time: 0,
             merge_rule: Arc::new(LeaveOperands),
             options,
@@ -171,8 +171,8 @@ impl CompactionJob {
 
     /// The job with range tombstones to apply, which all readers without a snapshot see.
     #[must_use]
-    pub fn with_range_tombstones(mut self, tombstones: Fragments) -> Self {
-        self.tombstones = tombstones;
+    pub fn without_deleted(mut self, deleted: Fragments) -> Self {
+        self.deleted = deleted;
         self
     }
 
@@ -191,9 +191,9 @@ impl CompactionJob {
         self
     }
 
-    /// See [`TableMeta::tombstones_applied`].
-    fn tombstones_applied(&self) -> SeqNo {
-        let upto = self.tombstones.upto();
+    /// See [`TableMeta::uncovered_upto`].
+    fn uncovered_upto(&self) -> SeqNo {
+        let upto = self.deleted.upto();
         self.snapshots.first().map_or(upto, |oldest| upto.min(*oldest))
     }
 

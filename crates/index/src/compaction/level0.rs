@@ -157,8 +157,8 @@ impl Component<'_> {
         self.bytes() + self.lower.iter().map(|table| table.meta().size).sum::<u64>()
     }
 
-    fn tombstones(&self) -> u64 {
-        self.upper.iter().map(|table| table.meta().tombstones).sum()
+    fn deletes(&self) -> u64 {
+        self.upper.iter().map(|table| table.meta().deletes).sum()
     }
 }
 
@@ -260,7 +260,7 @@ pub(super) fn level0_piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compac
         true => picker.hides(0, part.upper[0]),
         false => part.merged_bytes() <= bytes_max,
     };
-    let most = parts.filter(fits).max_by_key(Component::tombstones)?;
+    let most = parts.filter(fits).max_by_key(Component::deletes)?;
     let moves = component_moves(picker, &most);
     Some(level0_compaction(picker, most, moves))
 }

@@ -25,7 +25,7 @@ impl Picker<'_> {
         let mut deeper = (level + 1..=LEVEL_MAX).map(|deeper| self.below(deeper, table));
         let next = deeper.next().map_or(0, bytes_of);
         let hides = next > 0 || deeper.any(|tables| !tables.is_empty());
-        (table.meta().tombstones == 0 || hides) && next <= self.options.overlap_bytes_max()
+        (table.meta().deletes == 0 || hides) && next <= self.options.overlap_bytes_max()
     }
 
     /// The tables of `level` that share keys with `table`.

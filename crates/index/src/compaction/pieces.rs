@@ -89,18 +89,18 @@ fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
         !piece.moves || piece.inputs.iter().any(hides)
     };
     let fits = |piece: &Compaction| piece.bytes_written_max() <= bytes_max && frees(piece);
-    let tombstones =
-        |piece: &Compaction| -> u64 { piece.tables().map(|table| table.meta().tombstones).sum() };
+    let deletes =
+        |piece: &Compaction| -> u64 { piece.tables().map(|table| table.meta().deletes).sum() };
     level0::level0_piece(picker, bytes_max)
         .into_iter()
         .chain(deeper.filter(fits))
-        .max_by_key(tombstones)
+        .max_by_key(deletes)
 }
 
 /// Drops dead entries from `table` of the deepest level, if it has any.
 fn clean(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
     let meta = table.meta();
-    let dead = meta.tombstones + meta.shadowed > 0 || picker.constraints.may_cover(meta);
+    let dead = meta.deletes + meta.shadowed > 0 || picker.constraints.may_cover(meta);
     if dead { tombstones::in_place(picker, level, table) } else { None }
 }
 

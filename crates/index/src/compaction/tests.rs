@@ -18,7 +18,7 @@ use super::{Compaction, CompactionOptions, Constraints, KeySample, Level0, table
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::{DeletedRanges, RangeTombstone};
 use crate::table::ReadMode;
 use crate::table_format::TableOptions;
 use crate::testing::{Dropped, Item, World, forwards, sort};
@@ -53,7 +53,7 @@ struct History {
     collections: u64,
     jobs: Vec<CompactionJob>,
     reported: HashSet<Report>,
-    tombstones: RangeTombstones,
+    deleted: DeletedRanges,
     options: CompactionOptions,
 }
 
@@ -72,7 +72,7 @@ impl History {
             collections: 0,
             jobs: Vec::new(),
             reported: HashSet::new(),
-            tombstones: RangeTombstones::default(),
+            deleted: DeletedRanges::default(),
             options: CompactionOptions {
                 level0,
                 l0_bytes: 3000,
@@ -110,7 +110,7 @@ impl History {
     fn delete_range(&mut self, seed: u64) {
         self.last_seq += 1;
         let (begin, end) = (key(seed), key(seed / KEYS));
-        self.tombstones = self.tombstones.with(
+        self.deleted = self.deleted.with(
             [RangeTombstone {
                 id: self.last_seq,
                 begin: begin.into_bytes().into(),
@@ -124,7 +124,7 @@ impl History {
 
     /// Whether a range tombstone hides the version `seq` of `key` from a reader at `snapshot`.
     fn is_deleted(&self, key: &[u8], seq: u64, snapshot: u64) -> bool {
-        self.tombstones.fragments(snapshot).covers(key, seq)
+        self.deleted.fragments(snapshot).covers(key, seq)
     }
 
     fn install(&mut self, epoch: u64, items: &[Item]) {
@@ -232,8 +232,8 @@ impl History {
 
     fn constraints(&self) -> Constraints {
         let seen_by_all = self.snapshots.iter().copied().min().unwrap_or(self.last_seq);
-        let tombstones = self.tombstones.fragments(self.last_seq);
-        Constraints { seen_by_all, tombstones, ..self.constraints.clone() }
+        let deleted = self.deleted.fragments(self.last_seq);
+        Constraints { seen_by_all, deleted, ..self.constraints.clone() }
     }
 
     fn pick(&self) -> Option<Compaction> {
@@ -263,7 +263,7 @@ impl History {
         let (snapshots, options) = (self.snapshots.clone(), &self.options);
         let job =
             CompactionJob::prepare(&self.version, compaction, snapshots, options, &table_options);
-        self.jobs.push(job.with_range_tombstones(self.tombstones.fragments(self.last_seq)));
+        self.jobs.push(job.without_deleted(self.deleted.fragments(self.last_seq)));
         true
     }
 

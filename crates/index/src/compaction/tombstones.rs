@@ -38,7 +38,7 @@ const FREED_PART: u64 = 4;
 /// Dead entries of some tables, for which others are rewritten.
 #[derive(Default)]
 struct Dead {
-    tombstones: u64,
+    deletes: u64,
     entries: u64,
     size: u64,
 }
@@ -48,7 +48,7 @@ impl Dead {
         tables.into_iter().fold(Self::default(), |sum, table| {
             let meta = table.meta();
             Self {
-                tombstones: sum.tombstones + meta.tombstones,
+                deletes: sum.deletes + meta.deletes,
                 entries: sum.entries + meta.entries,
                 size: sum.size + meta.size,
             }
@@ -56,7 +56,7 @@ impl Dead {
     }
 
     fn are_mostly_dead(&self) -> bool {
-        self.tombstones * 2 >= self.entries
+        self.deletes * 2 >= self.entries
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn tombstones(picker: &Picker<'_>) -> Option<Compaction> {
     let deeper = (1..=LEVEL_MAX).flat_map(|level| {
         picker.version.level(level).tables().iter().map(move |table| (level, table))
     });
-    let mut deeper = deeper.filter(|(_, table)| table.meta().tombstones > 0);
+    let mut deeper = deeper.filter(|(_, table)| table.meta().deletes > 0);
     let picked = tombstones_of_level0(picker).or_else(|| {
         deeper.find_map(|(level, table)| match picker.hides(level, table) {
             true => tombstones_down(picker, level, table),
@@ -88,11 +88,11 @@ pub(super) fn reads_pay(picker: &Picker<'_>) -> bool {
 fn is_worth(picker: &Picker<'_>, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
     let (met, bytes) = (Dead::of(met), own.size + bytes_of(met));
     // Hidden entries are assumed to have the mean length.
-    let frees = bytes / (own.entries + met.entries).max(1) * own.tombstones;
+    let frees = bytes / (own.entries + met.entries).max(1) * own.deletes;
     // A step must not cost much more than a step of a full level, or than it frees.
     let cost_max = own.size.max(frees).saturating_mul(2 * picker.options.level_ratio);
     own.are_mostly_dead() && met.size <= cost_max
-        || own.tombstones >= FEW && (is_paid(picker, bytes) || bytes <= frees * FREED_PART)
+        || own.deletes >= FEW && (is_paid(picker, bytes) || bytes <= frees * FREED_PART)
 }
 
 /// Whether reads have spent as much on dead entries as rewriting `bytes` costs.
@@ -104,8 +104,8 @@ pub(super) fn is_paid(picker: &Picker<'_>, bytes: u64) -> bool {
 fn tombstones_of_level0(picker: &Picker<'_>) -> Option<Compaction> {
     let runs = picker.version.runs().iter();
     let tables = || runs.clone().flat_map(|run| run.set.tables());
-    let all: u64 = tables().map(|table| table.meta().tombstones).sum();
-    let most = tables().max_by_key(|table| table.meta().tombstones)?;
+    let all: u64 = tables().map(|table| table.meta().deletes).sum();
+    let most = tables().max_by_key(|table| table.meta().deletes)?;
     if all < FEW {
         return None;
     }
@@ -137,7 +137,7 @@ fn tombstones_in_place(
     table: &Arc<TableHandle>,
 ) -> Option<Compaction> {
     let own = Dead::of([table]);
-    let worth = own.are_mostly_dead() || own.tombstones >= FEW && is_paid(picker, own.size);
+    let worth = own.are_mostly_dead() || own.deletes >= FEW && is_paid(picker, own.size);
     if worth { in_place(picker, level, table) } else { None }
 }
 

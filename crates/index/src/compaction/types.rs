@@ -179,7 +179,7 @@ pub struct Constraints {
     /// up to there are not needed. Default 0.
     pub seen_by_all: SeqNo,
     /// The range tombstones that a compaction applies. Default: none.
-    pub tombstones: Fragments,
+    pub deleted: Fragments,
     /// Range tombstones up to this number count as eager, since there are too many. Default: 0.
     pub eager_upto: SeqNo,
     /// Whether values are filtered: a compaction on request then reads all tables.
@@ -218,24 +218,24 @@ impl Constraints {
 
     /// Whether a range tombstone that every reader sees may cover entries of the table `meta`.
     pub(super) fn may_cover(&self, meta: &TableMeta) -> bool {
-        let after = meta.min_seq.max(meta.tombstones_applied);
-        self.tombstones.overlaps(&meta.smallest, &meta.largest, after, self.seen_by_all)
+        let after = meta.min_seq.max(meta.uncovered_upto);
+        self.deleted.overlaps(&meta.smallest, &meta.largest, after, self.seen_by_all)
     }
 
     /// As [`Constraints::may_cover`], for eager range tombstones.
     pub(super) fn may_cover_eagerly(&self, meta: &TableMeta) -> bool {
         let (smallest, largest) = (&meta.smallest, &meta.largest);
-        let after = meta.min_seq.max(meta.tombstones_applied);
+        let after = meta.min_seq.max(meta.uncovered_upto);
         let upto = self.eager_upto.min(self.seen_by_all);
-        self.tombstones.overlaps_eager(smallest, largest, after, self.seen_by_all)
-            || after < upto && self.tombstones.overlaps(smallest, largest, after, upto)
+        self.deleted.overlaps_eager(smallest, largest, after, self.seen_by_all)
+            || after < upto && self.deleted.overlaps(smallest, largest, after, upto)
     }
 
     /// Whether the table `meta` may have something that no reader sees, if no deeper level has keys
     /// of it.
     pub(super) fn may_be_dead_in(&self, meta: &TableMeta) -> bool {
         let expired = meta.first_expiry.is_over(self.earliest_time);
-        meta.tombstones > 0 || meta.shadowed > 0 || expired || self.may_cover(meta)
+        meta.deletes > 0 || meta.shadowed > 0 || expired || self.may_cover(meta)
     }
 
     /// Whether values of the table `meta` have expired and should give their space back.

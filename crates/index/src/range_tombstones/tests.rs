@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cleavedb_base::SeqNo;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use super::{Fragments, RATIO, RangeTombstone, RangeTombstones};
+use super::{DeletedRanges, Fragments, RATIO, RangeTombstone};
 
 fn tombstone(id: u64, begin: &[u8], end: &[u8], seq: SeqNo) -> RangeTombstone {
     RangeTombstone { id, begin: begin.into(), end: end.into(), seq, eager: id.is_multiple_of(3) }
@@ -69,7 +69,7 @@ proptest! {
         (after, seen) in (0..30u64, 0..32u64),
         (low, high) in (key(), key()),
     ) {
-        let (mut set, mut list) = (RangeTombstones::default(), Vec::new());
+        let (mut set, mut list) = (DeletedRanges::default(), Vec::new());
         let mut id = 0;
         for (added, leaving) in changes {
             let added: Vec<RangeTombstone> = added
@@ -136,7 +136,7 @@ proptest! {
 /// copies a few.
 #[test]
 fn tiers_are_few() {
-    let mut set = RangeTombstones::default();
+    let mut set = DeletedRanges::default();
     for id in 0..5_000u64 {
         let (begin, end) = (id.to_be_bytes(), (id + 1).to_be_bytes());
         set = set.with([tombstone(id, &begin, &end, id + 1)], 0);
@@ -155,7 +155,7 @@ fn tiers_are_few() {
 /// each fragment list all of them.
 #[test]
 fn settled_tombstones_make_short_lists() {
-    let mut set = RangeTombstones::default();
+    let mut set = DeletedRanges::default();
     for id in 1..2_000u64 {
         let end = id.to_be_bytes();
         set = set.with([tombstone(id, &[], &end, id)], id.saturating_sub(5));

@@ -15,8 +15,8 @@ use crate::table_format::TableMeta;
 pub struct IndexSize {
     /// Entries, tombstones among them.
     pub entries: u64,
-    /// Entries that are tombstones.
-    pub tombstones: u64,
+    /// Entries that are deletes.
+    pub deletes: u64,
     /// Bytes in the files.
     pub bytes: u64,
     /// Bytes of the records that pointers own.
@@ -26,7 +26,7 @@ pub struct IndexSize {
 impl AddAssign for IndexSize {
     fn add_assign(&mut self, other: Self) {
         self.entries += other.entries;
-        self.tombstones += other.tombstones;
+        self.deletes += other.deletes;
         self.bytes += other.bytes;
         self.pointer_bytes += other.pointer_bytes;
     }
@@ -35,15 +35,15 @@ impl AddAssign for IndexSize {
 impl IndexSize {
     /// All of a table.
     pub fn of(meta: &TableMeta) -> Self {
-        let TableMeta { entries, tombstones, size: bytes, pointer_bytes, .. } = *meta;
-        Self { entries, tombstones, bytes, pointer_bytes }
+        let TableMeta { entries, deletes, size: bytes, pointer_bytes, .. } = *meta;
+        Self { entries, deletes, bytes, pointer_bytes }
     }
 
     /// `bytes` of `all`, which are in blocks.
     fn part(self, bytes: u64, all: u64) -> Self {
         let of = |whole: u64| (u128::from(whole) * u128::from(bytes) / u128::from(all)) as u64;
-        let (entries, tombstones) = (of(self.entries), of(self.tombstones));
-        Self { entries, tombstones, bytes, pointer_bytes: of(self.pointer_bytes) }
+        let (entries, deletes) = (of(self.entries), of(self.deletes));
+        Self { entries, deletes, bytes, pointer_bytes: of(self.pointer_bytes) }
     }
 }
 
@@ -83,7 +83,7 @@ impl Table {
             all += 1;
             if lower <= entry.key && entry.key < upper {
                 sum.entries += 1;
-                sum.tombstones += u64::from(entry.kind == EntryKind::Delete);
+                sum.deletes += u64::from(entry.kind == EntryKind::Delete);
                 if entry.kind.is_pointer() && !entry.repeat {
                     let pointer = ValuePointer::of_entry(entry.kind, entry.value);
                     sum.pointer_bytes += u64::from(pointer.map_err(failed)?.value.len);

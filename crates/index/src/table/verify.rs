@@ -39,9 +39,9 @@ impl Table {
     /// properties agree with them. That the blocks fill the file was checked when it was opened.
     pub fn verify(self: &Arc<Self>) -> Result<()> {
         // Entries do not tell the file's length, nor which range tombstones were applied to them.
-        let TableMeta { number, size, tombstones_applied, .. } = self.meta;
+        let TableMeta { number, size, uncovered_upto, .. } = self.meta;
         let mut tally = Tally {
-            meta: TableMeta { size, tombstones_applied, ..TableMeta::empty(number) },
+            meta: TableMeta { size, uncovered_upto, ..TableMeta::empty(number) },
             expiries: ExpirySample::default(),
             last_key: Vec::new(),
             last_seq: 0,

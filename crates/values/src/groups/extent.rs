@@ -41,8 +41,8 @@ pub struct Extent {
     pub key_block_len: u64,
     /// Number of records.
     pub records: u64,
-    /// Number of group tombstones: records that only mark older ones as dead.
-    pub tombstones: u64,
+    /// Number of group stubs: records that only mark older ones as dead.
+    pub stubs: u64,
     /// Number of tags: their values are in the cold log.
     pub tags: u64,
     /// The tree key of its last record, the greatest one; empty if unknown.
@@ -65,7 +65,7 @@ impl Extent {
             filter_len: 0,
             key_block_len: 0,
             records: 0,
-            tombstones: 0,
+            stubs: 0,
             tags: 0,
             last: Arc::default(),
             separated: 0,
@@ -107,7 +107,7 @@ impl Extent {
             RESERVED,
             RESERVED,
             self.records,
-            self.tombstones,
+            self.stubs,
             self.tags,
             self.separated,
             u64::from(self.survivors),
@@ -131,7 +131,7 @@ impl Extent {
             filter_len,
             key_block_len,
             records: cursor.varint()?,
-            tombstones: cursor.varint()?,
+            stubs: cursor.varint()?,
             tags: cursor.varint()?,
             separated: cursor.varint()?,
             survivors: cursor.varint()? != 0,
@@ -147,7 +147,7 @@ impl Extent {
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
             && extent.live <= extent.separated
             && extent.separated <= extent.records_len
-            && extent.tombstones.saturating_add(extent.tags) <= extent.records;
+            && extent.stubs.saturating_add(extent.tags) <= extent.records;
         if fits && sound {
             return Ok(extent);
         }

@@ -21,7 +21,7 @@ pub struct Sums {
     /// What is beside the records, up to whole blocks.
     pub padding: u64,
     /// Number of group tombstones.
-    pub tombstones: u64,
+    pub stubs: u64,
     /// Number of tags.
     pub tags: u64,
     /// What the group tombstones hide if each hides a record. It may be of any length: an average
@@ -32,16 +32,16 @@ pub struct Sums {
 impl Sums {
     /// The sums of one extent.
     pub fn of(extent: &Extent) -> Self {
-        let values = extent.records.wrapping_sub(extent.tombstones).wrapping_sub(extent.tags);
+        let values = extent.records.wrapping_sub(extent.stubs).wrapping_sub(extent.tags);
         let mean = extent.separated / values.max(1);
         Self {
             len: extent.len(),
             separated: extent.separated,
             live: extent.live,
             padding: extent.len().saturating_sub(extent.separated),
-            tombstones: extent.tombstones,
+            stubs: extent.stubs,
             tags: extent.tags,
-            hidden_max: extent.tombstones.wrapping_mul(mean.max(STUB_MIN)),
+            hidden_max: extent.stubs.wrapping_mul(mean.max(STUB_MIN)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Sums {
             separated: change(self.separated, other.separated),
             live: change(self.live, other.live),
             padding: change(self.padding, other.padding),
-            tombstones: change(self.tombstones, other.tombstones),
+            stubs: change(self.stubs, other.stubs),
             tags: change(self.tags, other.tags),
             hidden_max: change(self.hidden_max, other.hidden_max),
         }

@@ -92,14 +92,14 @@ impl GroupTable {
 
     /// Whether flushes write a group tombstone for each operation on a key of which a group may
     /// have a record.
-    pub fn needs_tombstones(&self) -> bool {
+    pub fn needs_stubs(&self) -> bool {
         self.layout.is_some_and(|layout| layout.partition == Partition::Hash)
     }
 
     /// Number of groups that a flush may have to write group tombstones to: those with records.
     pub fn told_of_deaths(&self) -> usize {
         let filled = self.groups.values().filter(|group| !group.extents.is_empty());
-        if self.needs_tombstones() { filled.count() } else { 0 }
+        if self.needs_stubs() { filled.count() } else { 0 }
     }
 
     /// Whether a collection has an entry in its run for each value that it moves.
@@ -391,7 +391,7 @@ mod tests {
             records_len: 4000,
             filter_len: 90,
             records: 5,
-            tombstones: 1,
+            stubs: 1,
             tags: 2,
             last: if group == HIGH { *b"mm" } else { *b"kz" }.into(),
             separated: 3900,
@@ -482,7 +482,7 @@ mod tests {
             merge(3),
             GroupEdit::LiveRemoved(place(16384), 70),
             GroupEdit::Remove(place(8192)),
-            GroupEdit::Add(Extent { tombstones: 3, ..extent(GroupId(3), 5, 24576) }),
+            GroupEdit::Add(Extent { stubs: 3, ..extent(GroupId(3), 5, 24576) }),
         ] {
             table.apply(&edit).unwrap();
         }

@@ -103,15 +103,11 @@ impl<'a> ExtentWriter<'a> {
     }
 
     /// The writer for groups of a table with this layout. Filters are for groups that get group
-    /// tombstones: a flush checks whether they may hold a key. Where groups keep the order of keys,
+    /// stubs: a flush checks whether they may hold a key. Where groups keep the order of keys,
     /// so do their records, and an extent stores its greatest key.
     #[must_use]
     pub fn of_groups(self, table: &GroupTable) -> Self {
-        Self {
-            filters: table.needs_tombstones(),
-            in_order: table.partition().keeps_order(),
-            ..self
-        }
+        Self { filters: table.needs_stubs(), in_order: table.partition().keeps_order(), ..self }
     }
 
     /// The writer with a key block behind extents whose records have `least` bytes on average, or
@@ -205,7 +201,7 @@ impl<'a> ExtentWriter<'a> {
         match header.kind {
             kind if kind.is_separated() => extent.separated += u64::from(pointer.len),
             RecordKind::Tag => extent.tags += 1,
-            _ => extent.tombstones += 1,
+            _ => extent.stubs += 1,
         }
         if self.filters {
             let unexposed = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);

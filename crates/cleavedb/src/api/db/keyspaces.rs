@@ -80,10 +80,10 @@ impl Db {
             return Err(Error::new(ErrorKind::AlreadyExists, what).with("keyspace", name));
         }
         // Of a keyspace that was dropped something may be left as long as its range tombstone is.
-        let tombstones = engine.state.load().tombstones.clone();
+        let deleted = engine.state.load().deleted.clone();
         let is_left = |id: KeyspaceId| {
             let first = EncodedKey::new(id, b"");
-            tombstones.covers(first.as_bytes(), 0, SEQ_MAX) && !planted(Bug::KeyspaceIdReused)
+            deleted.covers(first.as_bytes(), 0, SEQ_MAX) && !planted(Bug::KeyspaceIdReused)
         };
         let id = engine.catalog.named().free_id(is_left)?;
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));

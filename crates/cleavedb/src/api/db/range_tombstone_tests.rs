@@ -162,7 +162,10 @@ fn deletes_a_range(options: &Options, eager: bool) {
     db.collect().unwrap();
     db.compact().unwrap();
     assert!(!covered(engine, seq).is_empty(), "the snapshot sees them");
-    assert!(!engine.state.load().tombstones.is_empty() && engine.state.load().forgotten_upto == 0);
+    assert!(
+        !engine.state.load().deleted.is_empty()
+            && engine.state.load().deleted.forgotten_upto() == 0
+    );
     (0..KEYS).for_each(|i| assert_eq!(snapshot.get(key(i)).unwrap().unwrap(), value(i, 2)));
     drop(snapshot);
     write(&db, 0..1, 5);
@@ -192,8 +195,8 @@ fn deletes_a_range(options: &Options, eager: bool) {
     assert!((0..KEYS).all(|i| round(i).is_none() || scanned.contains(&key(i))));
     if !hot {
         let state = engine.state.load();
-        assert!(state.tombstones.is_empty() && state.forgotten_upto == seq);
-        assert_eq!(*engine.forgotten_tombstones.lock(), [7]);
+        assert!(state.deleted.is_empty() && state.deleted.forgotten_upto() == seq);
+        assert_eq!(*engine.range_numbers.forgotten.lock(), [7]);
         check(&db, round);
     }
     let (alive, dead) = value_bytes(engine);
@@ -269,7 +272,7 @@ fn a_hot_key_that_comes_back_gets_a_marker() {
     let back = hot_keys(engine);
     assert!(back.iter().all(left) && back.len() > 50, "{back:?}");
     assert!(covered(engine, seq).is_empty(), "what leaves the hot store is rewritten without");
-    assert!(!engine.state.load().tombstones.is_empty(), "hot segments are left");
+    assert!(!engine.state.load().deleted.is_empty(), "hot segments are left");
 }
 
 /// A promoted value gets a new sequence number, which would be newer than its delete by range.
@@ -299,9 +302,9 @@ fn a_compaction_applies_what_is_durable() {
     db.sync().unwrap();
     db.wait_idle().unwrap();
     assert!(covered(engine, seq).is_empty());
-    assert!(!engine.state.load().tombstones.is_empty(), "its record is in memory only");
+    assert!(!engine.state.load().deleted.is_empty(), "its record is in memory only");
     db.flush().unwrap();
-    assert!(engine.state.load().tombstones.is_empty());
+    assert!(engine.state.load().deleted.is_empty());
 }
 
 /// The run of a collection that began before a tombstone may have what it covers.
@@ -312,9 +315,9 @@ fn a_tombstone_is_kept_for_a_collection_that_does_not_apply_it() {
     let seq = delete_range(&db, true);
     engine.jobs.lock().collection_applies = Some(seq - 1);
     db.flush().unwrap();
-    assert!(!engine.state.load().tombstones.is_empty());
+    assert!(!engine.state.load().deleted.is_empty());
     engine.jobs.lock().collection_applies = Some(seq);
     forget(engine);
-    assert!(engine.state.load().tombstones.is_empty());
-    assert_eq!(*engine.forgotten_tombstones.lock(), [7]);
+    assert!(engine.state.load().deleted.is_empty());
+    assert_eq!(*engine.range_numbers.forgotten.lock(), [7]);
 }

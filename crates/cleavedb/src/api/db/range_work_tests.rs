@@ -29,7 +29,7 @@ fn levels(db: &Db, from: usize, to: usize) -> Vec<u8> {
     for level in &levels {
         for table in state.version.level(*level).within(lower, upper) {
             let meta = table.meta();
-            assert_eq!((meta.tombstones, meta.shadowed), (0, 0), "level {level}");
+            assert_eq!((meta.deletes, meta.shadowed), (0, 0), "level {level}");
         }
     }
     if first {

@@ -100,7 +100,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let version = manifest.live().version.clone();
         let points = ReadPoints::of_compaction(engine);
         jobs.constraints.seen_by_all = points.seen_by_all();
-        jobs.constraints.tombstones = points.tombstones.clone();
+        jobs.constraints.deleted = points.deleted.clone();
         jobs.constraints.eager_upto = range_tombstones::eager_upto(engine);
         jobs.constraints.earliest_time = points.earliest_time;
         jobs.constraints.filters = engine.options.filter.is_some();
@@ -123,9 +123,9 @@ impl<'e> Job<'e> for Compact<'e> {
         // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
         let tables = engine.options.table_options();
-        let ReadPoints { snapshots, tombstones, earliest_time, .. } = points;
+        let ReadPoints { snapshots, deleted, earliest_time, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
-        let job = job.with_range_tombstones(tombstones).at_earliest_time(earliest_time);
+        let job = job.without_deleted(deleted).at_earliest_time(earliest_time);
         let job = job.with_merge_rule(engine.merges.rule.clone());
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(&engine.options, &jobs);

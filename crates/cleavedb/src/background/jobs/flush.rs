@@ -97,7 +97,7 @@ impl<'e> Job<'e> for Flush<'e> {
         }
         let kept = KeptVersions::new(engine, &self.slot, &points);
         let pace = self.pace();
-        let mut writer = RunWriter::new(engine, points.tombstones_applied(), pace.clone());
+        let mut writer = RunWriter::new(engine, points.uncovered_upto(), pace.clone());
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups, pace.clone());
         let apart_files = SeparatedValues::apart_files(engine, pace);

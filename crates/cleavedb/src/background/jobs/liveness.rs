@@ -41,7 +41,7 @@ pub(crate) struct ReadView {
 
 /// The rule that decides which records of the groups of `table` live.
 pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<dyn Liveness + 'a> {
-    match table.needs_tombstones() {
+    match table.needs_stubs() {
         true => Box::new(ByRecords(read_view)),
         false => Box::new(MergeJoinLiveness::new(read_view)),
     }
@@ -69,7 +69,7 @@ impl Liveness for ByRecords<'_> {
         // Of a key without a visible version a tag stays, unless a range tombstone deleted it.
         if let Some(tag) = records.last().filter(|last| last.is_tag() && out.is_empty())
             && (gone.iter().any(|gone| gone.seq == tag.seq)
-                || self.0.points.tombstones.covers(key, tag.seq))
+                || self.0.points.deleted.covers(key, tag.seq))
         {
             out.push(Visible {
                 seq: tag.seq,
@@ -217,7 +217,7 @@ impl ReadView {
     fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<Gone>> {
         let is_over = |record: &ScannedRecord<'_>| is_past(&record.value(), &self.points);
         let may_be_gone = |record: &&ScannedRecord<'_>| {
-            let is_old = record.seq < self.state.forgotten_upto;
+            let is_old = record.seq < self.state.deleted.forgotten_upto();
             // One that does not hide older versions may be in the index in a newer one.
             let is_whole = record.kind.as_entry().hides_older();
             (is_old || is_over(record)) && is_whole && record.kind != RecordKind::Delete
@@ -287,7 +287,7 @@ impl ReadView {
         versions.retain(|version| {
             let marks = version.content == Content::Marker
                 && Some(version.seq) == newest
-                && !self.points.tombstones.covers(key, version.seq);
+                && !self.points.deleted.covers(key, version.seq);
             retention.keep(version.seq, version.content.kind())
                 || marks && !planted(Bug::MarkerBelowCollected)
         });
@@ -307,8 +307,8 @@ impl ReadView {
             versions[..oldest.map_or(0, |at| at + 1)].to_vec()
         };
         let is_deleted = |tag: &ScannedRecord<'_>| {
-            let is_forgotten = tag.seq < self.state.forgotten_upto && known.is_empty();
-            is_forgotten || self.points.tombstones.covers(tag.key(), tag.seq)
+            let is_forgotten = tag.seq < self.state.deleted.forgotten_upto() && known.is_empty();
+            is_forgotten || self.points.deleted.covers(tag.key(), tag.seq)
         };
         let tag = records.last().filter(|last| last.is_tag() && answered.is_empty());
         if let Some(tag) = tag.filter(|tag| !is_deleted(tag)) {

@@ -22,8 +22,8 @@ pub(crate) struct RunWriter<E> {
     engine: E,
     new_table: Box<NewTable>,
     pace: Pace,
-    /// See [`TableMeta::tombstones_applied`].
-    tombstones_applied: SeqNo,
+    /// See [`TableMeta::uncovered_upto`].
+    uncovered_upto: SeqNo,
     table_bytes: u64,
     /// Keys before which a table ends, the next one last.
     split_keys: Vec<Box<[u8]>>,
@@ -34,8 +34,8 @@ pub(crate) struct RunWriter<E> {
 }
 
 impl<E: Deref<Target = Engine>> RunWriter<E> {
-    /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
-    pub(crate) fn new(engine: E, tombstones_applied: SeqNo, pace: Pace) -> Self {
+    /// A writer of a run of which range tombstones up to `uncovered_upto` cover nothing.
+    pub(crate) fn new(engine: E, uncovered_upto: SeqNo, pace: Pace) -> Self {
         let table_bytes = engine.space().compaction_options().table_end();
         Self {
             engine,
@@ -43,7 +43,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
                 engine.create_paced(FileClass::Level0, Access::Random, pace)
             }),
             pace,
-            tombstones_applied,
+            uncovered_upto,
             table_bytes,
             split_keys: Vec::new(),
             builder: None,
@@ -69,7 +69,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
     /// Takes back what [`RunWriter::new`] was told, before the first entry: the run will have
     /// entries that range tombstones may cover.
     pub(crate) fn may_be_covered(&mut self) {
-        self.tombstones_applied = 0;
+        self.uncovered_upto = 0;
     }
 
     /// Ends tables at the bounds of level 0; `sample` samples the keys to come.
@@ -103,7 +103,7 @@ impl<E: Deref<Target = Engine>> RunWriter<E> {
                 let identity = engine.tables.identity(number);
                 let options = engine.options.table_options();
                 let builder = TableBuilder::new(file, identity, number, &options)?;
-                let builder = builder.with_tombstones_applied(self.tombstones_applied);
+                let builder = builder.with_uncovered_upto(self.uncovered_upto);
                 none.insert(builder).add(entry)
             }
         }

@@ -126,8 +126,8 @@ pub(super) fn range_of(op: &LoggedOp) -> Result<Option<LoggedRange>> {
     if op.header.keyspace != KeyspaceId::SYSTEM || !is_range {
         return Ok(None);
     }
-    let tombstone = range_deletes::decode(&op.key, &op.value, op.header.seq)?;
-    let (begin, end) = (split_encoded_key(&tombstone.begin), split_encoded_key(&tombstone.end));
+    let deleted = range_deletes::decode(&op.key, &op.value, op.header.seq)?;
+    let (begin, end) = (split_encoded_key(&deleted.begin), split_encoded_key(&deleted.end));
     let (Some((id, begin)), Some((behind, end))) = (begin, end) else {
         return Err(Error::corruption("a range delete begins or ends at no key"));
     };

@@ -32,10 +32,7 @@ impl SpaceContext<'_> {
                 let unflushed = self.unflushed();
                 let young = self.full.seen.young.load(Ordering::Relaxed);
                 let share = sizes::share(self.bytes()).max(2 * young) + unflushed.min(STEP);
-                (
-                    share.max(LEAST),
-                    unflushed + self.full.seen.tombstone_blocks.load(Ordering::Relaxed),
-                )
+                (share.max(LEAST), unflushed + self.full.seen.stub_blocks.load(Ordering::Relaxed))
             }
         };
         let names = self.full.seen.manifest.load(Ordering::Relaxed) + NAMES;
@@ -86,7 +83,7 @@ impl SpaceContext<'_> {
         let flushes = if unflushed == 0 {
             0
         } else {
-            unflushed + self.full.seen.tombstone_blocks.load(Ordering::Relaxed)
+            unflushed + self.full.seen.stub_blocks.load(Ordering::Relaxed)
         };
         room.saturating_sub(self.full.room_taken()).saturating_sub(flushes)
     }

@@ -40,8 +40,8 @@ impl SpaceContext<'_> {
         let index: u64 = live.version.tables().map(size).sum();
         let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
         self.full.seen.young.store(young.unwrap_or_default(), Ordering::Relaxed);
-        let tombstones = (live.groups.told_of_deaths() * BLOCK) as u64;
-        self.full.seen.tombstone_blocks.store(tombstones, Ordering::Relaxed);
+        let stubs = (live.groups.told_of_deaths() * BLOCK) as u64;
+        self.full.seen.stub_blocks.store(stubs, Ordering::Relaxed);
         self.full
             .seen
             .files

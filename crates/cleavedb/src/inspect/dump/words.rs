@@ -79,13 +79,13 @@ fn tables(edit: &VersionEdit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()>
 pub(super) fn properties(meta: &TableMeta) -> Facts<'_> {
     vec![
         ("entries", meta.entries.into()),
-        ("tombstones", meta.tombstones.into()),
+        ("tombstones", meta.deletes.into()),
         ("shadowed", meta.shadowed.into()),
         ("min_seq", meta.min_seq.into()),
         ("max_seq", meta.max_seq.into()),
         ("raw_bytes", meta.raw_bytes.into()),
         ("pointer_bytes", meta.pointer_bytes.into()),
-        ("tombstones_applied", meta.tombstones_applied.into()),
+        ("tombstones_applied", meta.uncovered_upto.into()),
         ("smallest", user_key(&meta.smallest)),
         ("largest", user_key(&meta.largest)),
     ]
@@ -167,7 +167,7 @@ pub(super) fn extent(extent: &Extent) -> Facts<'_> {
     facts.extend(place_facts(extent.place));
     facts.extend([
         ("records", extent.records.into()),
-        ("stubs", extent.tombstones.into()),
+        ("stubs", extent.stubs.into()),
         ("tags", extent.tags.into()),
         ("records_len", extent.records_len.into()),
         ("filter_len", extent.filter_len.into()),

@@ -10,7 +10,7 @@ use cleavedb_base::record::Record;
 use cleavedb_base::{
     EncodedKey, Error, FileNumber, KeyspaceId, Lasting, Result, SeqNo, ValuePointer,
 };
-use cleavedb_index::{Entry, RangeTombstones};
+use cleavedb_index::{DeletedRanges, Entry};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{header_in_window, proven_header};
 use cleavedb_storage::{File, FileKind, Name};
@@ -30,7 +30,7 @@ pub(super) struct System {
     /// The keyspaces.
     pub(super) keyspaces: BTreeMap<KeyspaceId, (String, KeyspaceOptions)>,
     /// The ranges that were deleted.
-    deleted: RangeTombstones,
+    deleted: DeletedRanges,
 }
 
 /// The name of a keyspace whose own is lost.
@@ -123,7 +123,7 @@ impl Salvage {
                 report.note(Error::corruption(what).with("keyspace", name.escape_ascii()));
             }
         }
-        self.system = System { keyspaces, deleted: RangeTombstones::default().with(ranges, 0) };
+        self.system = System { keyspaces, deleted: DeletedRanges::default().with(ranges, 0) };
         Ok(())
     }
 

@@ -58,9 +58,9 @@ impl Moment {
         let merged = MergeIter::new(sources);
         let iter = VisibleIter::new(merged, self.at.seq, Some(lower.clone()), Some(upper.clone()));
         let iter = iter.at_time(self.at.time);
-        match planted(Bug::RangeTombstoneUnread) {
+        match planted(Bug::RangeDeleteUnread) {
             true => iter,
-            false => iter.with_range_tombstones(self.state.tombstones.fragments(self.at.seq)),
+            false => iter.without_deleted(self.state.deleted.fragments(self.at.seq)),
         }
     }
 

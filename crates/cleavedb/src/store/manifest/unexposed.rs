@@ -10,7 +10,7 @@ pub(super) fn hidden_max(version: &Version) -> u64 {
     for (level, table) in version.tables() {
         let meta = table.meta();
         owned += meta.pointer_bytes;
-        values += meta.entries - meta.tombstones;
+        values += meta.entries - meta.deletes;
         if level < deepest || deepest == 0 {
             above += meta.entries;
         }

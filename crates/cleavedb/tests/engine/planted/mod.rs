@@ -685,8 +685,8 @@ caught! {
     a_commit_that_does_not_notice_a_changed_key: ConflictOverlooked by transactions;
     a_commit_that_does_not_notice_a_new_key: PhantomOverlooked by transactions;
     a_commit_that_does_not_notice_a_deleted_range: RangeDeleteOverlooked by transactions;
-    a_range_tombstone_that_reads_pass_over: RangeTombstoneUnread by model_with_ranges;
-    a_range_tombstone_applied_before_it_is_durable: TombstoneNotDurable by crash_with_ranges;
+    a_range_tombstone_that_reads_pass_over: RangeDeleteUnread by model_with_ranges;
+    a_range_tombstone_applied_before_it_is_durable: RangeDeleteNotDurable by crash_with_ranges;
     a_range_tombstone_that_is_forgotten_early: TombstoneForgottenEarly by model_with_ranges;
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
     a_load_under_memtables: LoadUnderMemTables by model_with_loads;
@@ -706,7 +706,7 @@ caught! {
     a_blob_that_no_edit_names: BlobNotNamed by model_with_blobs;
     a_blob_taken_for_a_value_of_the_log: BlobTakenForValue by model_with_blobs;
     a_blob_that_is_dropped_before_its_flush: BlobReleasedEarly by model_with_blobs;
-    a_blob_without_a_group_tombstone: LoneWithoutTombstone by model_with_blobs;
+    a_blob_without_a_group_tombstone: LoneWithoutStub by model_with_blobs;
     a_dictionary_that_changes_lack: ToldDictionaryDropped by changes_of_dropped_keyspaces;
     an_operand_that_hides_older_versions: OperandHidesOlder by model_with_merges;
     a_repeated_operand_that_is_combined: RepeatCombined by model_with_merges;

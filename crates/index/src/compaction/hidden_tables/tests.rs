@@ -10,7 +10,7 @@ use crate::compaction::{Compaction, CompactionOptions, Constraints};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::{DeletedRanges, RangeTombstone};
 use crate::table::ReadMode;
 use crate::table_format::TableOptions;
 use crate::testing::{Dropped, Item, World, forwards, position};
@@ -31,8 +31,8 @@ fn version(world: &World, tables: &[(u8, Vec<Item>)]) -> Version {
 fn deleted((begin, end): (&str, &str), eager: bool, seen_by_all: u64) -> Constraints {
     let (begin, end) = (begin.as_bytes().into(), end.as_bytes().into());
     let tombstone = RangeTombstone { id: 1, begin, end, seq: 50, eager };
-    let tombstones = RangeTombstones::default().with([tombstone], 0).fragments(90);
-    Constraints { tombstones, seen_by_all, ..Constraints::default() }
+    let deleted = DeletedRanges::default().with([tombstone], 0).fragments(90);
+    Constraints { deleted, seen_by_all, ..Constraints::default() }
 }
 
 fn picked(version: &Version, constraints: &Constraints) -> Option<Compaction> {
@@ -48,7 +48,7 @@ fn done(
 ) -> (Version, Vec<Item>) {
     let (options, tables) = (CompactionOptions::default(), TableOptions::default());
     let job = CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &tables);
-    let job = job.with_range_tombstones(constraints.tombstones.clone());
+    let job = job.without_deleted(constraints.deleted.clone());
     let mut job = job.at_earliest_time(constraints.earliest_time);
     let (mut dropped, go_on) = (Dropped::default(), AtomicBool::new(false));
     job.run(world, &mut dropped, SubcompactionMode::Never, &go_on).unwrap();
@@ -151,7 +151,7 @@ fn a_part_of_a_table_is_deleted_in_its_place_once() {
     let expected = [&part[0], &part[2], &below[0], &part[3], &below[1]];
     assert!(contents(&after).iter().eq(expected));
     assert!(picked(&after, &constraints).is_none());
-    let applied = |level| after.level(level).tables()[0].meta().tombstones_applied;
+    let applied = |level| after.level(level).tables()[0].meta().uncovered_upto;
     assert_eq!((applied(2), applied(4)), (90, 0));
 }
 
@@ -165,7 +165,7 @@ fn what_a_snapshot_keeps_is_not_applied() {
     let compaction = picked(&before, &constraints).unwrap();
     let with = |snapshots: &[u64]| {
         let (after, _) = done(&world, &before, compaction.clone(), (&constraints, snapshots));
-        (contents(&after), after.level(1).tables()[0].meta().tombstones_applied)
+        (contents(&after), after.level(1).tables()[0].meta().uncovered_upto)
     };
     assert_eq!(with(&[]), (list[2..].to_vec(), 90));
     assert_eq!(with(&[35]), (list[1..].to_vec(), 35));

@@ -126,7 +126,7 @@ impl<'a> Output<'a> {
             let (number, file, identity) = self.factory.create(job.compaction.level)?;
             self.created.push(number);
             let builder = TableBuilder::new(file, identity, number, &job.table_options)?;
-            self.builder = Some(builder.with_tombstones_applied(job.tombstones_applied()));
+            self.builder = Some(builder.with_uncovered_upto(job.uncovered_upto()));
         }
         match &mut self.builder {
             Some(builder) => builder.add(entry),

@@ -66,7 +66,7 @@ impl CompactionJob {
     ) -> Subcompaction<S> {
         let mut created = Vec::new();
         let mut output = Output::new(self, factory, &mut created);
-        let retention = Retention::new(&self.snapshots, &self.tombstones, self.earliest_time);
+        let retention = Retention::new(&self.snapshots, &self.deleted, self.earliest_time);
         let mut filter = KeyFilter::new(retention, &*self.merge_rule, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();

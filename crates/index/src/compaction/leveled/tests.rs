@@ -244,7 +244,7 @@ fn levels_of_hyperleveldb_grow_by_four_and_then_by_eight() {
 fn a_table_without_overlap_moves_unless_its_tombstones_could_go() {
     let mut picture = Picture::new();
     let mut meta = picture.meta(("a", "c"), 300 * MIB);
-    meta.tombstones = 1;
+    meta.deletes = 1;
     picture.deep_meta(1, meta);
     assert!(!picture.pick(&Constraints::default()).unwrap().moves, "no entries below: rewrite");
     picture.deep(3, ("b", "b"), MIB);
@@ -255,7 +255,7 @@ fn a_table_without_overlap_moves_unless_its_tombstones_could_go() {
 fn tombstones_go_down_to_what_they_hide_and_no_further() {
     let mut picture = Picture::new();
     let mut meta = picture.meta(("a", "c"), MIB);
-    meta.tombstones = 1;
+    meta.deletes = 1;
     let young = picture.deep_meta(1, meta);
     assert!(picture.pick(&Constraints::default()).is_none(), "they hide no entries");
     let old = picture.deep(2, ("b", "b"), MIB);

@@ -11,7 +11,7 @@ pub(super) fn reclaimable(
     false_stubs: &dyn Fn(GroupId) -> f64,
 ) -> Vec<(GroupId, u64)> {
     let of_group = |(id, group): (GroupId, &Group)| {
-        let hits = hit_rate(group.flushed.tombstones, false_stubs(id));
+        let hits = hit_rate(group.flushed.stubs, false_stubs(id));
         (id, of_flushed(&group.flushed, hits).saturating_add(group.survivors.dead()))
     };
     table.groups().map(of_group).collect()
@@ -45,8 +45,7 @@ mod tests {
     fn an_extent_of_one_stub_is_worth_the_block_that_it_takes() {
         let place = Location { file: FileNumber(7), offset: 0 };
         let empty = Extent::empty(GroupId(1), place);
-        let tombstone =
-            Extent { records: 1, tombstones: 1, records_len: 40, filter_len: 30, ..empty };
+        let tombstone = Extent { records: 1, stubs: 1, records_len: 40, filter_len: 30, ..empty };
         assert_eq!(tombstone.len(), 4096);
         assert!(of_flushed(&Sums::of(&tombstone), 0.0) >= tombstone.len());
         let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..tombstone };
@@ -75,10 +74,10 @@ mod tests {
         for (group, bound) in [(1, ""), (2, "m")] {
             let place = Location { file: FileNumber(7), offset: group * 40_960 };
             let empty = Extent::empty(GroupId(group), place);
-            let (records, tombstones) = (40, if group == 1 { 0 } else { 20 });
-            let separated = (records - tombstones) * 1000;
-            let records_len = separated + tombstones * 60;
-            let extent = Extent { records, tombstones, records_len, separated, ..empty };
+            let (records, stubs) = (40, if group == 1 { 0 } else { 20 });
+            let separated = (records - stubs) * 1000;
+            let records_len = separated + stubs * 60;
+            let extent = Extent { records, stubs, records_len, separated, ..empty };
             let begin = GroupEdit::Begin(GroupId(group), bound.as_bytes().to_vec(), 0);
             table.apply(&begin).and_then(|()| table.apply(&GroupEdit::Add(extent))).unwrap();
         }

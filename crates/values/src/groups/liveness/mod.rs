@@ -19,7 +19,7 @@ pub fn reclaimable(
     unexposed: u64,
     false_stubs: &dyn Fn(GroupId) -> f64,
 ) -> Vec<(GroupId, u64)> {
-    match table.needs_tombstones() {
+    match table.needs_stubs() {
         true => by_records::reclaimable(table, false_stubs),
         false => by_index::reclaimable(table, unexposed),
     }

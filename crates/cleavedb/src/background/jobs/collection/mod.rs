@@ -69,7 +69,7 @@ impl<'e> Job<'e> for Collect<'e> {
         let pace = if self.retries_split { Pace::AtOnce } else { Pace::Background };
         let files = NewFiles::new(engine, FileClass::Survivors, pace.clone());
         let segments = NewFiles::new(engine, FileClass::Segments, pace.clone());
-        let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied(), pace);
+        let mut writer = RunWriter::new(engine, self.read_view.points.uncovered_upto(), pace);
         let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();
         let done = run::collect(self, &files, &segments, &mut arenas).and_then(|(output, run)| {

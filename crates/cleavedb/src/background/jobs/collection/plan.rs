@@ -90,7 +90,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         .filter(|_| table.has_all_entries());
     jobs.constraints.pinned_above = Some(pinned_above(live));
     jobs.collections_begun += 1;
-    jobs.collection_applies = Some(points.tombstones_applied());
+    jobs.collection_applies = Some(points.uncovered_upto());
     if let Victim::File(victim, _) = target {
         engine.jobs.set_victim(victim);
     }

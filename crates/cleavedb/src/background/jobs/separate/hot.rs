@@ -113,7 +113,7 @@ pub(super) struct HotFlush<'a, 'e> {
     state: &'a ReadState,
     table: &'a GroupTable,
     /// Range tombstones that the flush applies.
-    tombstones: &'a Fragments,
+    deleted: &'a Fragments,
     capacity: u64,
     /// Whether the store has numbers left for more segments.
     numbered: bool,
@@ -139,7 +139,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         store: &'a HotStore,
         state: &'a ReadState,
         table: &'a GroupTable,
-        tombstones: &'a Fragments,
+        deleted: &'a Fragments,
     ) -> Self {
         let capacity = evacuation::capacity(engine.options.hot_bytes, table.live());
         let len: u64 = table.extents_apart().map(Extent::len).sum();
@@ -149,7 +149,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             store,
             state,
             table,
-            tombstones,
+            deleted,
             capacity,
             numbered,
             len,
@@ -197,7 +197,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
                 let kept = plan.destinations.len() - position;
                 plan.destinations[*position] = Destination::Apart;
                 // A range tombstone hides the old marker, and a compaction may have dropped it.
-                let marks = pinned || kept > 1 || self.tombstones.covers(entry.key, 0);
+                let marks = pinned || kept > 1 || self.deleted.covers(entry.key, 0);
                 let record = HotArrival { key, heat: 0, reason: HotReason::Updated };
                 self.take(plan.items.remove(item), record, marks);
             }
@@ -365,7 +365,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
             let heat = self.store.heat(key);
             // The copy gets a sequence number that is newer than a range tombstone over the value.
-            let deleted = self.tombstones.covers(encoded_key, seq);
+            let deleted = self.deleted.covers(encoded_key, seq);
             if !is_newest || deleted || !self.store.is_on() || heat < self.store.limit() {
                 continue;
             }

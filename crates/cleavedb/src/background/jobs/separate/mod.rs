@@ -131,7 +131,7 @@ fn place(places: &Places, record: u32) -> Result<ValuePointer> {
 struct Separator<'a, 'e> {
     plan: FlushPlan<'e>,
     held: HeldKeys<'a>,
-    needs_tombstones: bool,
+    needs_stubs: bool,
     /// The newest version of the current key that the flush keeps.
     newest: Option<Newest<'e>>,
     /// Versions of the current key that lie in no group.
@@ -160,9 +160,9 @@ impl<'e> FlushPass<'e> for Separator<'_, 'e> {
             destination = Destination::Group(item.id);
             self.plan.items.push(item);
             self.separated = true;
-        } else if self.needs_tombstones
+        } else if self.needs_stubs
             && (entry.kind.hides_older() || !planted(Bug::StubOfMergeForgotten))
-            && !(entry.kind.is_pointer() && planted(Bug::LoneWithoutTombstone))
+            && !(entry.kind.is_pointer() && planted(Bug::LoneWithoutStub))
         {
             self.unseparated.push(entry);
         }
@@ -294,16 +294,16 @@ pub(super) fn write_groups(
         return Ok(separated);
     }
     let (state, table) = groups_now(engine);
-    let tombstones = &kept.points.tombstones;
+    let deleted = &kept.points.deleted;
     let hot = engine.apart.hot.as_ref();
     let mut separator = Separator {
         plan: FlushPlan::default(),
         held: HeldKeys::new(engine, &state, &table),
-        needs_tombstones: table.needs_tombstones(),
+        needs_stubs: table.needs_stubs(),
         newest: None,
         unseparated: Vec::new(),
         separated: false,
-        hot: hot.map(|store| HotFlush::new(engine, store, &state, &table, tombstones)),
+        hot: hot.map(|store| HotFlush::new(engine, store, &state, &table, deleted)),
         lone: slot.lone.files(),
     };
     kept.visit(&mut separator)?;

@@ -54,7 +54,7 @@ pub(crate) fn unclean(
     let mut newest = BTreeSet::new();
     store.for_each(|pointer| newest.extend(table.extent_of(pointer).map(|extent| extent.place)));
     let may_leave = |extent: &&Extent| {
-        let unclean = extent.live < extent.separated || extent.tombstones + extent.tags > 0;
+        let unclean = extent.live < extent.separated || extent.stubs + extent.tags > 0;
         unclean && (extent.live == 0 || newest.contains(&extent.place))
     };
     let known = table.extents_apart().filter(|extent| extent.place.file <= upto);
@@ -155,7 +155,7 @@ impl<'e> HotFlush<'_, 'e> {
             let item = plan.record(entry, ValueSource::Log(pointer, None), seq);
             self.dies(pointer);
             // What a range tombstone covers is left to the next compaction, by an entry.
-            if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
+            if self.store.keeps(key) && !self.deleted.covers(kept, seq) {
                 self.add(item, HotArrival { key, heat: 0, reason: HotReason::Kept });
             } else {
                 self.entry(kept, seq, Content::pointer(pointer), Some(item.id));

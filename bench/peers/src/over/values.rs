@@ -209,9 +209,9 @@ impl Values {
         }
         let (collected, run) = collector.finish()?;
         let moved = run.iter().filter_map(|entry| match &entry.content {
-            Content::Pointer(pointer, _) => {
+            Content::Pointer(pointer) => {
                 let (_, key) = split_encoded_key(entry.key)?;
-                Some((key.to_vec(), entry.seq, *pointer))
+                Some((key.to_vec(), entry.seq, pointer.value))
             }
             _ => None,
         });

@@ -12,7 +12,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::checker::thread;
-use cleavedb_base::{EntryKind, FileNumber, SeqNo};
+use cleavedb_base::{EntryKind, FileNumber, Lasting, SeqNo};
 use cleavedb_index::edit::AddedTable;
 use cleavedb_index::{
     BlockCache, DeletedRanges, Entry, RunPosition, TableBuilder, TableMeta, TableOptions,
@@ -153,7 +153,7 @@ impl World {
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));
         let in_tables = state.version.tables().count();
         assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one read state");
-        let Some(Found::Value(value, _)) = newest(&state, visible) else {
+        let Some(Found::Value(Lasting { value, .. })) = newest(&state, visible) else {
             panic!("the key is not found at {visible}");
         };
         let removed = self.removed.load(Ordering::Acquire);

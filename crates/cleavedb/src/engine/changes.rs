@@ -44,7 +44,8 @@ impl Engine {
     ) {
         if self.tells() {
             self.retained_log.begin(number, base, first_seq, previous_end);
-        } else {
+        } else if previous_end.is_none() {
+            // A session that tells of nothing forgets what sessions before it retained.
             self.retained_log.drop_upto(FileNumber(u64::MAX));
             self.retained_log.set_first_seq(0);
         }

@@ -8,6 +8,8 @@ pub const GLOSSARY_ROWS_MAX: usize = 60;
 pub const README_WORDS_MAX: usize = 900;
 /// Most lines of a decision.
 pub const DECISION_LINES_MAX: usize = 60;
+/// Most lines of a paper's page.
+pub const PAPER_LINES_MAX: usize = 150;
 /// Most characters of a cell of a table in the pages of the papers.
 pub const CELL_LEN_MAX: usize = 200;
 
@@ -30,14 +32,16 @@ pub fn readme(repo: &Repo) -> Vec<Finding> {
     Vec::from_iter((words > README_WORDS_MAX).then(|| Finding::new(path, 0, what)))
 }
 
-/// Decisions with too many lines.
-pub fn decisions(repo: &Repo) -> Vec<Finding> {
+/// Decisions and pages of papers with too many lines.
+pub fn lines(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (path, text) in repo.texts.iter().filter(|(path, _)| path.starts_with("docs/decisions/0")) {
-        let lines = text.lines().count();
-        if lines > DECISION_LINES_MAX {
-            let what = format!("{lines} lines, at most {DECISION_LINES_MAX}");
-            found.push(Finding::new(path, 0, what));
+    for (begins, most) in
+        [("docs/decisions/0", DECISION_LINES_MAX), ("docs/papers/", PAPER_LINES_MAX)]
+    {
+        for (path, text) in repo.texts.iter().filter(|(path, _)| path.starts_with(begins)) {
+            let lines = text.lines().count();
+            let what = format!("{lines} lines, at most {most}");
+            found.extend((lines > most).then(|| Finding::new(path, 0, what)));
         }
     }
     found
@@ -80,12 +84,17 @@ mod tests {
     }
 
     #[test]
-    fn a_long_decision_is_found() {
-        let found = |lines: usize| {
-            let text = "x\n".repeat(lines);
-            decisions(&Repo::of(&[("docs/decisions/0001-a.md", &text), ("docs/b.md", &text)]))
-        };
-        assert_eq!((found(DECISION_LINES_MAX).len(), found(DECISION_LINES_MAX + 1).len()), (0, 1));
+    fn a_long_decision_or_page_of_a_paper_is_found() {
+        for (path, most) in [
+            ("docs/decisions/0001-a.md", DECISION_LINES_MAX),
+            ("docs/papers/a.md", PAPER_LINES_MAX),
+        ] {
+            let found = |count: usize| {
+                let text = "x\n".repeat(count);
+                lines(&Repo::of(&[(path, &text), ("docs/b.md", &text)])).len()
+            };
+            assert_eq!((found(most), found(most + 1)), (0, 1), "{path}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The experiments of the papers, as data: what is run, what is varied, what the paper found.
 //!
-//! Every row of the tables of evaluation of the pages in `docs/papers` belongs to one entry or
+//! Every row of the tables of experiments of the pages in `docs/papers` belongs to one entry or
 //! more; a test keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory; a
 //! suite may divide them all, what varies included (`--miniature`). A parameter has a name and
 //! values: a name that begins with `--` is an argument of every benchmark
@@ -178,19 +178,19 @@ mod tests {
         ("ohdb", include_str!("../../../../docs/papers/ohdb.md")),
     ];
 
-    /// Papers, with first and last cells of the tables of their evaluation.
-    fn rows() -> Vec<(&'static str, &'static str, &'static str)> {
+    /// Papers, with the cells of the rows of the tables of their experiments.
+    fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
         let mut rows = Vec::new();
         for (paper, page) in PAGES {
             let mut within = false;
             for line in page.lines() {
                 if line.starts_with('#') {
-                    within = line == "## Evaluation";
+                    within = line == "## Experiments";
                 }
                 let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-                let heading = cells[0] == "Paper" || cells[0].starts_with("---");
+                let heading = cells[0] == "Experiment" || cells[0].starts_with("---");
                 if within && line.starts_with('|') && !heading {
-                    rows.push((paper, cells[0], cells[cells.len() - 1]));
+                    rows.push((paper, cells));
                 }
             }
         }
@@ -201,20 +201,33 @@ mod tests {
     fn every_row_of_the_papers_has_an_experiment_and_names_it() {
         let rows = rows();
         assert!(rows.len() > 50, "{} rows", rows.len());
-        for (paper, row, ours) in &rows {
+        for (paper, cells) in &rows {
+            let (row, result) = (&cells[0], cells[cells.len() - 1]);
             let stands = |e: &&Experiment| e.paper == *paper && e.rows.contains(row);
             let stands: Vec<_> = all().filter(stands).collect();
             assert!(!stands.is_empty(), "no experiment stands for \"{row}\"");
-            let named = |e: &&&Experiment| ours.contains(&format!("`{}`", e.name));
+            let named = |e: &&&Experiment| result.contains(&format!("`{}`", e.name));
             let missing = stands.iter().filter(|e| e.skipped.is_none()).find(|e| !named(e));
             assert!(missing.is_none(), "row \"{row}\" does not name {}", missing.unwrap().name);
         }
-        let known: HashSet<_> = rows.iter().map(|(paper, row, _)| (*paper, *row)).collect();
+        let known: HashSet<_> = rows.iter().map(|(paper, cells)| (*paper, cells[0])).collect();
         let built = |e: &&Experiment| PAGES.iter().any(|(paper, _)| *paper == e.paper);
         for experiment in all().filter(built) {
             let here = |row: &&&str| known.contains(&(experiment.paper, **row));
             let lost = experiment.rows.iter().find(|row| !here(row));
             assert_eq!(lost, None, "{}: its page has no such row", experiment.name);
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_papers_says_whether_ours_agrees() {
+        for (paper, cells) in rows() {
+            let [row, _, _, ours, direction, _] = cells[..] else {
+                panic!("{paper}: a row of {} cells: {cells:?}", cells.len());
+            };
+            let says = direction == "-"
+                || ["same", "**contradict"].iter().any(|word| direction.contains(word));
+            assert!(says && !ours.is_empty(), "{paper}, {row}: direction \"{direction}\"");
         }
     }
 

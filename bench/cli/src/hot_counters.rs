@@ -1,7 +1,7 @@
 //! The counters of a hot store, for results.
 
 use cleavedb::metrics::HotMetrics;
-use cleavedb_bench::counters::{HOT_ACCESSES, HOT_HITS};
+use cleavedb_bench::counters::{HOT_ACCESSES, HOT_HITS, HOT_KEYS};
 
 /// Each counter with its name; none without a hot store.
 pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
@@ -10,7 +10,7 @@ pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
         ("hot_bytes", bytes),
         ("hot_live_bytes", live_bytes),
         ("hot_dead_bytes", dead_bytes),
-        ("hot_keys", stats.keys),
+        (HOT_KEYS, stats.keys),
         ("hot_memory", stats.memory),
         ("hot_index_memory", stats.index_memory),
         ("hot_limit", stats.limit.unwrap_or_default().into()),

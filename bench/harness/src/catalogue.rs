@@ -28,8 +28,12 @@ pub fn experiments() -> String {
         let varied = experiment.varied().zip(*vary).map_or(String::new(), |(name, (_, values))| {
             format!("; {name}: {}", values.join(", "))
         });
+        let across = experiment.across.map_or(String::new(), |(name, values)| {
+            format!("; {}: {}", name.trim_start_matches("--"), values.join(", "))
+        });
+        let warm = if experiment.is_warm() { "; warm" } else { "" };
         let left_out = skipped.map_or(String::new(), |why| format!(" (left out: {why})"));
-        lines.push(format!("  {name:24} {about}{varied}{left_out}"));
+        lines.push(format!("  {name:24} {about}{varied}{across}{warm}{left_out}"));
     }
     lines.join("\n")
 }

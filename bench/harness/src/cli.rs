@@ -10,7 +10,7 @@ use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
 use crate::config::Config;
-use crate::distribution::{Distribution, SCRAMBLED_RANKS, Skew, ZIPFIAN_CONSTANT};
+use crate::distribution::{Distribution, Ranks, Skew, ZIPFIAN_CONSTANT};
 use crate::engine::{MINIATURE, Opener};
 use crate::error::{BenchError, Result};
 use crate::features::{self, Asked};
@@ -31,6 +31,7 @@ use crate::table;
 use crate::trace::{Replay, Trace};
 use crate::turns::Turns;
 use crate::units;
+use crate::warm::WarmUp;
 use crate::workload::{Action, BUNDLES, TRACE, WORKLOADS, Workload, select};
 
 /// Sizes of data with a name.
@@ -154,14 +155,9 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = ZIPFIAN_CONSTANT, value_name = "CONSTANT")]
     pub zipfian: f64,
     /// Ranks that the Zipfian distributions draw and fold onto the records. With ten billion, as in
-    /// YCSB, about half of all requests are spread evenly; with as many as there are records, few
-    #[arg(
-        long,
-        value_parser = units::parse,
-        default_value_t = SCRAMBLED_RANKS,
-        value_name = "COUNT"
-    )]
-    pub zipfian_ranks: u64,
+    /// YCSB, about half of all requests are spread evenly; with `records`, one for each, few are
+    #[arg(long, default_value = "10G", value_name = "COUNT")]
+    pub zipfian_ranks: Ranks,
     /// Operations after which the popular records of moving workloads are replaced by others, in
     /// place of a tenth of the number of records
     #[arg(long, value_parser = units::parse, value_name = "COUNT")]
@@ -169,9 +165,10 @@ pub struct BenchArgs {
     /// Records of every scan, in place of the workload's own number
     #[arg(long, value_name = "RECORDS")]
     pub scan_length: Option<usize>,
-    /// Operations before the measurement of each workload but loads, in place of its own number
-    #[arg(long, value_parser = units::parse, conflicts_with = "no_warm_up", value_name = "COUNT")]
-    pub warm_up: Option<u64>,
+    /// Operations before the measurement of each workload but loads, in place of its own number;
+    /// `still`: as many as there are records, and more until no hot store gains or loses keys
+    #[arg(long, conflicts_with = "no_warm_up", value_name = "COUNT")]
+    pub warm_up: Option<WarmUp>,
     /// Begin RATE operations a second, whether the engine keeps up or not, in all workloads but
     /// loads; a latency then counts from the intended start. RATE:SHARE:SECONDS rises and falls by
     /// a share as a sine: 4500:0.22:60
@@ -237,17 +234,13 @@ impl BenchArgs {
             value_sizes: self.value_sizes.unwrap_or(ValueSizes::Fixed(value_size)),
             key_order: self.key_order.unwrap_or(key_order_of(&select(&self.workload)?)),
             key_size: self.key_size,
-            skew: Skew {
-                constant: self.zipfian,
-                ranks: self.zipfian_ranks,
-                moves_every: self.moves_every,
-            },
+            skew: Skew { constant: self.zipfian, moves_every: self.moves_every, ..Skew::default() },
             scan_length: self.scan_length,
             threads: self.threads,
             seed: self.seed,
             operations: self.operations,
             duration,
-            warm_up: if self.no_warm_up { Some(0) } else { self.warm_up },
+            warm_up: if self.no_warm_up { Some(WarmUp::Operations(0)) } else { self.warm_up },
             rate: self.rate,
             replay,
             in_pieces: self.pieces,
@@ -256,8 +249,9 @@ impl BenchArgs {
         };
         config.validate()?;
         let records = self.data.map(|bytes| bytes / config.record_bytes());
-        let records = records.unwrap_or(config.records) / self.miniature;
-        Ok(Config { records: records.max(1), ..config })
+        let records = (records.unwrap_or(config.records) / self.miniature).max(1);
+        let skew = Skew { ranks: self.zipfian_ranks.of(records), ..config.skew };
+        Ok(Config { records, skew, ..config })
     }
 }
 
@@ -439,8 +433,9 @@ fn settings(result: &PhaseResult) -> String {
 }
 
 fn one_line(result: &PhaseResult) -> String {
+    let warm = result.warm.as_ref().map_or(String::new(), |it| format!(", warm: {}", it.words()));
     format!(
-        "{:16} {:>10} op/s {:>10} settled {:>9} us p50 {:>9} us p99  {} on disk",
+        "{:16} {:>10} op/s {:>10} settled {:>9} us p50 {:>9} us p99  {} on disk{warm}",
         result.workload,
         units::thousands(result.per_second()),
         units::thousands(result.settled_per_second()),
@@ -533,5 +528,8 @@ mod tests {
         assert_eq!(records(&["--data", "1MiB"]), 1024);
         assert_eq!(records(&["--data", "1MiB", "--miniature", "8"]), 128);
         assert_eq!(records(&["--records", "5", "--miniature", "8"]), 1);
+        let plain = ["bench", "--zipfian-ranks", "records", "--records", "1k", "--miniature", "8"];
+        let config = Program::try_parse_from(plain).unwrap().bench.config().unwrap();
+        assert_eq!((config.records, config.skew.ranks), (125, 125));
     }
 }

@@ -8,6 +8,7 @@ use crate::keys::{KeyOrder, KeySize, Shuffle};
 use crate::pace::Rate;
 use crate::sizes::ValueSizes;
 use crate::trace::Replay;
+use crate::warm::{PASS, TIME_MAX, WarmUp};
 use crate::workload::{Begin, ScanLength, Workload};
 
 /// How long a piece of a workload that ends by time lasts.
@@ -45,8 +46,8 @@ pub struct Config {
     /// Time after which such a workload ends, however many operations it did, unless it is a pass
     /// over the data ([`Workload::is_pass`]).
     pub duration: Option<Duration>,
-    /// Operations before the measurement, in place of the workload's own share of the records.
-    pub warm_up: Option<u64>,
+    /// What runs before the measurement, in place of the workload's own share of the records.
+    pub warm_up: Option<WarmUp>,
     /// When operations of such a workload begin, whether the ones before have ended or not; `None`
     /// if each begins when the one before it ends.
     pub rate: Option<Rate>,
@@ -161,14 +162,26 @@ impl Config {
         match self.warm_up {
             // A fill that had begun before its measurement would not be one.
             _ if workload.begin == Begin::Empty => 0,
-            Some(operations) => operations,
+            Some(WarmUp::Operations(operations)) => operations,
+            Some(WarmUp::Still) => self.window_of(workload).map_or(0, |it| it * u64::from(PASS)),
             None => self.share(workload.warm_up),
         }
+    }
+
+    /// Operations of a window after which hot keys are counted, if `workload` is to find a warm
+    /// store: a scan counts as many as it reads records.
+    pub fn window_of(&self, workload: &Workload) -> Option<u64> {
+        let warm = self.warm_up == Some(WarmUp::Still) && workload.begin == Begin::AsLeft;
+        let scanned = if workload.is_scanning() { workload.scan.typical() } else { 1.0 };
+        warm.then(|| self.share(1.0 / f64::from(PASS) / scanned).max(1))
     }
 
     /// Time after which a warm-up ends, if workloads end by time: a store that is larger than the
     /// memory is never warm.
     pub fn warm_up_time(&self) -> Option<Duration> {
+        if self.warm_up == Some(WarmUp::Still) {
+            return Some(TIME_MAX);
+        }
         self.duration.map(|duration| duration * WARM_UP)
     }
 
@@ -211,6 +224,7 @@ mod tests {
 
     use super::Config;
     use crate::distribution::Skew;
+    use crate::warm::WarmUp;
     use crate::workload::{ScanLength, select};
 
     #[test]
@@ -227,10 +241,14 @@ mod tests {
 
     #[test]
     fn a_warm_up_never_fills_a_store() {
-        let config = Config { warm_up: Some(10), ..Config::new(1000, 100) };
+        let config = Config { warm_up: Some(WarmUp::Operations(10)), ..Config::new(1000, 100) };
         let load = select(&["load"]).unwrap().pop().unwrap();
         let reads = select(&["readrandom"]).unwrap().pop().unwrap();
         assert_eq!((config.warm_up_of(&load), config.warm_up_of(&reads)), (0, 10));
+        let config = Config { warm_up: Some(WarmUp::Still), ..config };
+        let workloads = select(&["load", "ycsb-c", "scan-100", "readrandom-cold"]).unwrap();
+        let windows: Vec<_> = workloads.iter().map(|it| config.window_of(it)).collect();
+        assert_eq!(windows, [None, Some(250), Some(3), None], "what is cold stays cold");
     }
 
     #[test]

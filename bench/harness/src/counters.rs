@@ -23,6 +23,8 @@ pub const SPACE_LIMIT: &str = "space_limit";
 pub const HOT_ACCESSES: &str = "hot_accesses";
 /// Counter: those of keys that were hot.
 pub const HOT_HITS: &str = "hot_access_hits";
+/// Counter: keys in a hot store at this moment.
+pub const HOT_KEYS: &str = "hot_keys";
 
 /// Counters of what an engine has of the machine at this moment: bytes of its log window and
 /// whether that is mapped, descriptors of files that it holds for reading, and the most memory that

@@ -12,12 +12,15 @@
 //! requests, at any number of records, and of a million records 46% of all requests are spread
 //! evenly. It is kept, because YCSB's figures are made with it; [`Skew`] may ask for another.
 
+use std::str::FromStr;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::hash::fnv_hash;
 use crate::keys::ABSENT;
 use crate::random::{below, unit};
 use crate::ranges::KeyRanges;
+use crate::units;
 
 /// Zipfian constant of YCSB and of the HashKV paper.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
@@ -42,6 +45,40 @@ impl Default for Skew {
     /// As in YCSB.
     fn default() -> Self {
         Self { constant: ZIPFIAN_CONSTANT, ranks: SCRAMBLED_RANKS, moves_every: None }
+    }
+}
+
+/// How many ranks a Zipfian distribution has, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// A number, at least 1.
+    Count(u64),
+    /// As many as there are records: the plain distribution over them.
+    Records,
+}
+
+impl Ranks {
+    /// Ranks over `records`.
+    pub fn of(self, records: u64) -> u64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Records => records,
+        }
+    }
+}
+
+impl FromStr for Ranks {
+    type Err = String;
+
+    /// A number, or `records`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "records" => Ok(Self::Records),
+            _ => match units::parse(text)? {
+                0 => Err("a Zipfian distribution has at least one rank".to_owned()),
+                count => Ok(Self::Count(count)),
+            },
+        }
     }
 }
 

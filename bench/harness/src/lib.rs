@@ -43,6 +43,7 @@ pub mod workload;
 pub mod stream;
 pub mod trace;
 pub mod pace;
+pub mod warm;
 pub mod config;
 pub mod transcript;
 pub mod counters;

@@ -1,8 +1,8 @@
 //! One workload on an open engine, measured from the first operation to settled.
 //!
-//! Order: write back what is dirty, warm up, read the counters, run, let the engine finish its
-//! background work, write back, read the counters again. A phase in pieces does what follows the
-//! warm-up once for each, and adds up what it measured.
+//! Order: write back what is dirty, warm up ([`crate::warm`]), read the counters, run, let the
+//! engine finish its background work, write back, read the counters again. A phase in pieces does
+//! what follows the warm-up once for each, and adds up what it measured.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Shared, Tally};
 use crate::config::Config;
+use crate::counters::HOT_KEYS;
 use crate::engine::Engine;
 use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
@@ -24,6 +25,7 @@ use crate::result::{PieceTime, Sample};
 use crate::system::{MemoryLimit, sync_file_system};
 use crate::turns::Turns;
 use crate::values::Values;
+use crate::warm::{Warm, Warming};
 use crate::workload::Workload;
 
 /// Between two samples of throughput and space; between two reports of progress.
@@ -66,6 +68,8 @@ pub struct Outcome {
     pub running: Duration,
     /// From the first operation until no background work was left.
     pub settled: Duration,
+    /// How the store was warmed before them, if the run asked for a warm one.
+    pub warm: Option<Warm>,
     /// Measured operations.
     pub operations: u64,
     /// Operations drawn by each thread, warm-up included: enough to replay them.
@@ -153,15 +157,7 @@ impl Phase<'_> {
             .collect::<Result<_>>()?;
         let total = config.operations_of(workload);
         self.observer.begins(workload, (total < u64::MAX).then_some(total));
-        let warm_up = config.warm_up_of(workload);
-        self.together(
-            &mut clients,
-            || (),
-            |clocked, number| {
-                let operations = part(warm_up, config.threads, number);
-                clocked.client.warm_up(operations, config.warm_up_time())
-            },
-        )?;
+        let warm = self.warm_up(&mut clients)?;
         let pieces = config.pieces_of(workload);
         let piece = |at: u32| Piece {
             operations: total,
@@ -181,7 +177,38 @@ impl Phase<'_> {
             })
             .unzip();
         tallies.into_iter().for_each(|tally| whole.tally.merge(tally));
-        Ok(Outcome { drawn, ..whole })
+        Ok(Outcome { drawn, warm, ..whole })
+    }
+
+    /// Warms the store, in windows until it is warm if the run asks for that.
+    fn warm_up(&self, clients: &mut [Clocked<'_>]) -> Result<Option<Warm>> {
+        let Self { engine, workload, config, .. } = *self;
+        let (begin, limit) = (Instant::now(), config.warm_up_time());
+        let mut unmeasured = |operations: u64| {
+            let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+            let drawn = |clients: &[Clocked<'_>]| clients.iter().map(|it| it.client.drawn()).sum();
+            let before: u64 = drawn(clients);
+            let share = |number| part(operations, config.threads, number);
+            let task =
+                |clocked: &mut Clocked<'_>, number| clocked.client.warm_up(share(number), left);
+            self.together(clients, || (), task)?;
+            Ok(drawn(clients) - before)
+        };
+        let Some(window) = config.window_of(workload) else {
+            return unmeasured(config.warm_up_of(workload)).map(|_| None);
+        };
+        let mut warming = Warming::default();
+        loop {
+            let operations = unmeasured(window)?;
+            // What was noted of hot keys is moved by background work.
+            engine.wait_idle()?;
+            let hot_keys = engine.counters().into_iter().find(|(name, _)| name == HOT_KEYS);
+            let hot_keys = hot_keys.map(|(_, keys)| keys as u64);
+            let in_time = limit.is_none_or(|limit| begin.elapsed() < limit);
+            if !warming.goes_on(operations, hot_keys, in_time) {
+                return Ok(Some(warming.warm));
+            }
+        }
     }
 
     /// One piece, from its turn to settled; what its clients counted is not in it yet.
@@ -225,6 +252,7 @@ impl Phase<'_> {
         Ok(Outcome {
             running,
             settled,
+            warm: None,
             operations,
             pieces: vec![PieceTime { operations, running_seconds, settled_seconds }],
             drawn: Vec::new(),

@@ -13,6 +13,7 @@ use crate::latency::{Bucket, LatencySummary};
 use crate::system::machine::Machine;
 use crate::system::{DeviceBytes, DiskLimits, ProcessBytes, Usage};
 use crate::units::short;
+use crate::warm::Warm;
 
 /// If the harness takes more than this share of the clients' time, it hides a part of what lies
 /// between two engines.
@@ -75,6 +76,9 @@ pub struct PhaseResult {
     pub phase: u32,
     /// How it was run.
     pub conditions: Conditions,
+    /// How the store was warmed before, if the run asked for a warm one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Warm>,
     /// How fast it was.
     pub speed: Speed,
     /// How long its operations took, all together.

@@ -227,6 +227,7 @@ impl<'a> Session<'a> {
                 caches_dropped: ready.caches_dropped,
                 open_seconds: ready.open_seconds,
             },
+            warm: outcome.warm,
             speed: Speed {
                 operations: outcome.operations,
                 running_seconds: outcome.running.as_secs_f64(),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use cleavedb_bench::config::Config;
+use cleavedb_bench::counters::HOT_KEYS;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::keys::{KeyOrder, KeySize};
 use cleavedb_bench::null::{NullEngine, harness_cost};
@@ -17,6 +18,7 @@ use cleavedb_bench::result::{Checks, Line, Verification};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::sizes::ValueSizes;
 use cleavedb_bench::trace::{Replay, Trace, Writer};
+use cleavedb_bench::warm::WarmUp;
 use cleavedb_bench::workload::{Action, WORKLOADS, select};
 use cleavedb_bench::{BenchError, Engine, Opener, PhaseResult, Result, Session};
 
@@ -42,6 +44,8 @@ enum Fault {
     Panics,
     /// One read takes 50 ms.
     StallsOnce,
+    /// Nothing: every read makes a key hot, until 2,200 are.
+    IsHot,
 }
 
 type Map = Arc<RwLock<BTreeMap<Vec<u8>, Vec<u8>>>>;
@@ -110,6 +114,7 @@ impl Engine for Memory {
         {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
+        self.goes_wrong(Fault::IsHot);
         let map = self.map.read().unwrap();
         let Some(value) = map.get(key) else {
             let invents = self.goes_wrong(Fault::Invents);
@@ -150,6 +155,11 @@ impl Engine for Memory {
         vec![("map".into(), "BTreeMap".into())]
     }
 
+    fn counters(&self) -> Vec<(String, f64)> {
+        let hot = (self.operations.load(Ordering::Relaxed).min(2200)) as f64;
+        if self.fault == Fault::IsHot { vec![(HOT_KEYS.into(), hot)] } else { Vec::new() }
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
@@ -182,6 +192,26 @@ fn a_right_engine_passes_every_workload() {
             assert_eq!(problems, 0, "{}, {threads} threads", entry.name);
             assert!(found.passed() && found.compared > 0, "{}: {found:?}", entry.name);
         }
+    }
+}
+
+/// The figures of a hot store were those of its filling, and no result said so.
+#[test]
+fn a_store_is_warm_before_it_is_measured_and_the_result_says_how() {
+    let config = Config { warm_up: Some(WarmUp::Still), operations: Some(600), ..config(2) };
+    let names = ["load", "ycsb-a", "scan-100", "readrandom-cold"];
+    for (fault, least, hot_keys) in [(Fault::IsHot, 3001, Some(2200)), (Fault::None, 3000, None)] {
+        let (results, found) = run(fault, &config, &names).unwrap();
+        let [load, updates, scans, cold] = &results[..] else { panic!("four phases") };
+        assert_eq!((&load.warm, &cold.warm), (&None, &None), "{fault:?}");
+        let warm = updates.warm.clone().unwrap();
+        assert!(warm.still && warm.hot_keys == hot_keys, "{warm:?}");
+        assert!((least..=12_000).contains(&warm.operations), "{warm:?}");
+        assert_eq!(scans.warm.as_ref().unwrap().operations, 4 * 8, "they read a pass");
+        assert_eq!(updates.speed.operations, 600, "what warmed the store is not measured");
+        let line = serde_json::to_value(Line::Phase(Box::new(updates.clone()))).unwrap();
+        assert_eq!(line["warm"]["operations"], warm.operations);
+        assert!(found.passed() && found.compared == 3000, "{found:?}");
     }
 }
 
@@ -348,7 +378,12 @@ fn a_foreign_trace_is_verified_too() {
 fn an_open_loop_charges_a_stall_to_all_that_waited() {
     let run_at = |rate: Option<&str>| {
         let rate = rate.map(|rate| rate.parse().unwrap());
-        let config = Config { operations: Some(400), warm_up: Some(0), rate, ..config(1) };
+        let config = Config {
+            operations: Some(400),
+            warm_up: Some(WarmUp::Operations(0)),
+            rate,
+            ..config(1)
+        };
         let (results, _) = run(Fault::StallsOnce, &config, &["load", "readrandom"]).unwrap();
         results[1].clone()
     };

@@ -5,9 +5,19 @@
 
 use crate::experiments::{Experiment, Metric};
 
+/// The base of all entries: plain Zipfian keys, and beside them YCSB's, whose ten billion ranks
+/// spread half of the requests evenly.
+const BASE: Experiment = Experiment {
+    paper: "hoakv",
+    across: Some(("--zipfian-ranks", &["records", "10G"])),
+    ..Experiment::BASE
+};
+
+/// A hot store that is full of what is accessed, as the paper's is after 100 M pairs.
+const WARM: (&str, &str) = ("--warm-up", "still");
+
 /// Experiments 1 to 5.
 const ALL: Experiment = Experiment {
-    paper: "hoakv",
     rows: &[
         "Experiment 1, Figure 6a",
         "Experiment 2, Figure 6b",
@@ -20,17 +30,19 @@ const ALL: Experiment = Experiment {
     paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
                 5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
                 LevelDB best; sizes similar",
-    ..Experiment::BASE
+    ..BASE
 };
 
 /// The experiments of the paper, in its order.
 pub const HOAKV: &[Experiment] = &[
     Experiment {
         name: "hoakv-1-inline",
-        about: "load, read, update, scan, size; as the paper sets it: no pair of 1 KB is separated",
+        about: "load, read, update, scan, size; as the paper sets it: cold pairs of 1 KB stay in \
+                the tree, hot ones go to the hot store",
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "320MiB"),
             ("hoakv.group", "400MiB"),
@@ -40,11 +52,12 @@ pub const HOAKV: &[Experiment] = &[
     },
     Experiment {
         name: "hoakv-1-separated",
-        about: "load, read, update, scan, size; as the paper explains it: pairs of 1 KB are \
+        about: "load, read, update, scan, size; as the paper explains it: cold pairs of 1 KB are \
                 separated",
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "320MiB"),
             ("hoakv.group", "400MiB"),
@@ -54,12 +67,12 @@ pub const HOAKV: &[Experiment] = &[
     },
     Experiment {
         name: "hoakv-6",
-        paper: "hoakv",
         rows: &["Table 1 (4.3)", "Experiment 6, Figure 7"],
         about: "YCSB A to D",
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "80MiB"),
             ("hoakv.group", "800MiB"),
@@ -69,51 +82,51 @@ pub const HOAKV: &[Experiment] = &[
         metrics: &[Metric::Throughput, Metric::Settled],
         paper_says: "A: 4.7x LevelDB, 1.2x RocksDB, 3.2x PebblesDB, 2.2x WiscKey; B to D: 4.4 to \
                     11.4x, 1.2 to 3.0x, 2.3 to 7.4x, 1.0 to 2.5x",
-        ..Experiment::BASE
+        ..BASE
     },
     Experiment {
         name: "hoakv-7",
-        paper: "hoakv",
         rows: &["Experiment 7, Figure 8a"],
         about: "size of the hot store (1 to 16 GB there)",
         vary: Some(("hot-store", &["20MiB", "40MiB", "80MiB", "160MiB", "320MiB"])),
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.group", "800MiB"),
         ],
         workloads: &["load", "ycsb-c"],
         metrics: &[Metric::Throughput, Metric::Settled],
         paper_says: "the load gets faster with the size, reads hardly change",
-        ..Experiment::BASE
+        ..BASE
     },
     Experiment {
         name: "hoakv-8",
-        paper: "hoakv",
         rows: &["Experiment 8, Figure 8b"],
         about: "size of groups (20 to 60 GB there)",
         vary: Some(("group", &["400MiB", "600MiB", "800MiB", "1000MiB", "1200MiB"])),
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "80MiB"),
         ],
         workloads: &["load", "ycsb-c"],
         metrics: &[Metric::Throughput, Metric::Settled],
         paper_says: "little effect on writes, almost none on reads",
-        ..Experiment::BASE
+        ..BASE
     },
     Experiment {
         name: "hoakv-8-one",
-        paper: "hoakv",
         rows: &["Experiment 8, Figure 8b"],
         about: "size of groups, of which there is one at first, as in the paper",
         vary: Some(("group", &["400MiB", "600MiB", "800MiB", "1000MiB", "1200MiB"])),
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "80MiB"),
             ("hoakv.one-group", "on"),
@@ -121,11 +134,10 @@ pub const HOAKV: &[Experiment] = &[
         workloads: &["load", "ycsb-c"],
         metrics: &[Metric::Throughput, Metric::Settled],
         paper_says: "little effect on writes, almost none on reads",
-        ..Experiment::BASE
+        ..BASE
     },
     Experiment {
         name: "hoakv-9",
-        paper: "hoakv",
         rows: &["Experiment 9, Figure 8c"],
         about: "HeatLimit, in accesses of a key, and so the share of hot data; a moving hot set \
                 beside, which the paper does not measure",
@@ -133,6 +145,7 @@ pub const HOAKV: &[Experiment] = &[
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("--value-size", "1000"),
             ("hoakv.hot-store", "320MiB"),
             ("hoakv.group", "800MiB"),
@@ -141,17 +154,17 @@ pub const HOAKV: &[Experiment] = &[
         shows: &["update-zipfian", "update-moving"],
         metrics: &[Metric::Settled, Metric::HotShare, Metric::BytesWritten],
         paper_says: "the larger the hot share, the faster the updates",
-        ..Experiment::BASE
+        ..BASE
     },
     Experiment {
         name: "hoakv-10",
-        paper: "hoakv",
         rows: &["Experiment 10, Figure 9"],
         about: "size of pairs: load, update, read, in bytes a second",
         vary: Some(("--value-size", &["232", "1000", "4072", "16360", "32744"])),
         settings: &[
             ("--data", "2GiB"),
             ("--threads", "4"),
+            WARM,
             ("hoakv.hot-store", "80MiB"),
             ("hoakv.group", "800MiB"),
         ],
@@ -159,6 +172,6 @@ pub const HOAKV: &[Experiment] = &[
         metrics: &[Metric::Bandwidth],
         paper_says: "all rise with the size; always above PebblesDB; the lead shrinks in the \
                     load and grows in reads and updates",
-        ..Experiment::BASE
+        ..BASE
     },
 ];

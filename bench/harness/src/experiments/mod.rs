@@ -56,6 +56,8 @@ pub struct Experiment {
     pub vary: Option<Sweep>,
     /// What changes along with it, value by value.
     pub coupled: Option<Sweep>,
+    /// What all of it is run with once for each value, the one to look at first before the others.
+    pub across: Option<Sweep>,
     /// Records and value size, a name of `--scale`; the settings may change them.
     pub scale: &'static str,
     /// Parameters that stay the same in all runs.
@@ -77,6 +79,8 @@ pub struct Experiment {
 pub struct Run {
     /// What is special about it, such as `reserved-space=30%`; empty if nothing is varied.
     pub label: String,
+    /// The part of it that is the value across; empty if there is none.
+    pub column: String,
     /// Arguments of the benchmark.
     pub arguments: Vec<String>,
 }
@@ -90,6 +94,7 @@ impl Experiment {
         about: "",
         vary: None,
         coupled: None,
+        across: None,
         scale: "standard",
         settings: &[],
         workloads: &[],
@@ -99,28 +104,36 @@ impl Experiment {
         skipped: None,
     };
 
-    /// The runs of the experiment: one for each value of what is varied; none if it is skipped.
+    /// The runs of the experiment: one for each value of what is varied, and all of them for each
+    /// value across; none if it is skipped.
     pub fn runs(&self) -> Vec<Run> {
-        let values = match self.vary {
-            _ if self.skipped.is_some() => return Vec::new(),
-            None => return vec![Run { label: String::new(), arguments: self.arguments(&[]) }],
-            Some((_, values)) => values,
-        };
-        (0..values.len())
-            .map(|at| {
-                let sweeps = [self.vary, self.coupled].into_iter().flatten();
-                let varied: Vec<_> = sweeps.map(|(name, values)| (name, values[at])).collect();
-                // A value that comes back is told apart by what changes along with it.
-                let repeats = values.iter().filter(|value| **value == values[at]).count() > 1;
-                let named = |(name, value): &(&str, &str)| {
-                    format!("{}={value}", name.trim_start_matches("--"))
-                };
-                let told: Vec<_> =
-                    varied.iter().take(if repeats { 2 } else { 1 }).map(named).collect();
-                let label = told.join(", ");
-                Run { label, arguments: self.arguments(&varied) }
-            })
-            .collect()
+        let places = |sweep: Option<Sweep>| sweep.map_or(1, |(_, values)| values.len());
+        let columns = if self.skipped.is_some() { 0 } else { places(self.across) };
+        let of_column = |column| (0..places(self.vary)).map(move |at| self.run(column, at));
+        (0..columns).flat_map(of_column).collect()
+    }
+
+    fn run(&self, column: usize, at: usize) -> Run {
+        let across = self.across.map(|(name, values)| (name, values[column]));
+        let sweeps = [self.vary, self.coupled].into_iter().flatten();
+        let varied: Vec<_> = sweeps.map(|(name, values)| (name, values[at])).collect();
+        // A value that comes back is told apart by what changes along with it.
+        let values = self.vary.map_or(&[][..], |(_, values)| values);
+        let repeats = values.iter().filter(|value| **value == values[at]).count() > 1;
+        let named =
+            |(name, value): &(&str, &str)| format!("{}={value}", name.trim_start_matches("--"));
+        let told = varied.iter().take(if repeats { 2 } else { 1 });
+        let label: Vec<_> = across.iter().chain(told).map(named).collect();
+        Run {
+            label: label.join(", "),
+            column: across.as_ref().map_or(String::new(), named),
+            arguments: self.arguments(&across.into_iter().chain(varied).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Whether its workloads find a warm store ([`crate::warm`]).
+    pub fn is_warm(&self) -> bool {
+        self.settings.contains(&("--warm-up", "still"))
     }
 
     /// The name of what is varied, as labels have it.
@@ -166,7 +179,7 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{Experiment, all};
+    use super::{Experiment, Run, all};
     use crate::workload::select;
 
     /// The papers, with their pages.
@@ -249,6 +262,26 @@ mod tests {
             }
             if let (Some((_, values)), Some((_, coupled))) = (experiment.vary, experiment.coupled) {
                 assert_eq!(values.len(), coupled.len(), "{}", experiment.name);
+            }
+        }
+    }
+
+    /// Stores began cold, and keys were YCSB's alone, of which half are spread evenly.
+    #[test]
+    fn experiments_of_hoakv_run_warm_and_under_the_plain_zipfian_distribution_first() {
+        for experiment in all().filter(|experiment| experiment.paper == "hoakv") {
+            let runs = experiment.runs();
+            let columns = runs.chunk_by(|one, next| one.column == next.column);
+            let columns: Vec<_> =
+                columns.map(|runs| (runs.len(), runs[0].column.as_str())).collect();
+            let each = runs.len() / 2;
+            let wanted = [(each, "zipfian-ranks=records"), (each, "zipfian-ranks=10G")];
+            assert_eq!(columns, wanted, "{}", experiment.name);
+            for Run { label, column, arguments } in runs {
+                let line = arguments.join(" ");
+                assert!(line.contains(&format!("--{}", column.replace('=', " "))), "{line}");
+                assert!(line.contains("--warm-up still"), "{line}");
+                assert!(label.starts_with(&column), "{label}");
             }
         }
     }

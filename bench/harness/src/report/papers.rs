@@ -8,6 +8,7 @@ use crate::report::tables::Table;
 use crate::result::PhaseResult;
 use crate::suite::list_name;
 use crate::units::short;
+use crate::workload::{Begin, WORKLOADS};
 
 const NONE: &str = "-";
 
@@ -32,6 +33,7 @@ pub fn of_experiment(results: &Results, experiment: &Experiment) -> Table {
         "engine",
         "ours",
         &format!("x {}", results.baseline),
+        "warm",
         "the paper",
     ];
     let mut table = Table::new(header, 6..8);
@@ -65,6 +67,7 @@ fn missing(experiment: &Experiment, run: &Run, task: &Task, outcome: &Outcome) -
         task.engine.clone(),
         outcome.words.clone().unwrap_or_else(|| outcome.ended.words().to_owned()),
         none(),
+        none(),
         experiment.paper_says.to_owned(),
     ]
 }
@@ -93,6 +96,19 @@ fn cells(
         row.engine.clone(),
         value,
         ratio.map_or(NONE.to_owned(), |ratio| format!("{}x", short(ratio))),
+        warm(row),
         experiment.paper_says.to_owned(),
     ])
+}
+
+/// How warm the store was that the workload of `row` found; a load finds none.
+fn warm(row: &Row) -> String {
+    let run = row.typical();
+    let begins_empty =
+        WORKLOADS.iter().any(|it| it.name == run.workload && it.begin == Begin::Empty);
+    match &run.warm {
+        Some(warm) => warm.words(),
+        None if begins_empty => NONE.to_owned(),
+        None => "cold".to_owned(),
+    }
 }

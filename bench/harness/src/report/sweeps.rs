@@ -24,13 +24,20 @@ pub struct Sweep {
 pub fn sweeps(results: &Results, style: &Style<'_>) -> Vec<Sweep> {
     let of = |experiment: &'static Experiment| {
         let runs = experiment.runs();
-        let groups: Vec<_> = runs.iter().map(|run| group_of(results, experiment, run)).collect();
-        let there = groups.iter().any(Option::is_some);
-        let settings = runs.iter().map(|run| setting(experiment, run)).collect();
-        there.then_some(Measured { experiment, settings, groups })
+        let columns = runs.chunk_by(|one, next| one.column == next.column);
+        let measured: Vec<_> = columns
+            .map(|runs| Measured {
+                experiment,
+                column: runs[0].column.clone(),
+                settings: runs.iter().map(|run| setting(experiment, run)).collect(),
+                groups: runs.iter().map(|run| group_of(results, experiment, run)).collect(),
+            })
+            .filter(|measured| measured.groups.iter().any(Option::is_some))
+            .collect();
+        let figures = || measured.iter().flat_map(|measured| measured.figures(style)).collect();
+        (!measured.is_empty()).then(|| Sweep { experiment, figures: figures() })
     };
-    let measured = all().filter_map(of);
-    measured.map(|m| Sweep { experiment: m.experiment, figures: m.figures(style) }).collect()
+    all().filter_map(of).collect()
 }
 
 fn group_of<'a>(results: &'a Results, experiment: &Experiment, run: &Run) -> Option<&'a Group> {
@@ -41,16 +48,18 @@ fn group_of<'a>(results: &'a Results, experiment: &Experiment, run: &Run) -> Opt
 /// What is special about a run, without the names of what is varied.
 fn setting(experiment: &Experiment, run: &Run) -> String {
     let names = [experiment.vary, experiment.coupled].into_iter().flatten();
-    let mut label = run.label.clone();
+    let label = run.label.strip_prefix(&run.column).unwrap_or(&run.label);
+    let mut label = label.trim_start_matches(", ").to_owned();
     for (name, _) in names {
         label = label.replace(&format!("{}=", name.trim_start_matches("--")), "");
     }
     label
 }
 
-/// The runs of an experiment: the setting of each, and what it gave.
+/// The runs of a column of an experiment: the setting of each, and what it gave.
 struct Measured<'a> {
     experiment: &'static Experiment,
+    column: String,
     settings: Vec<String>,
     groups: Vec<Option<&'a Group>>,
 }
@@ -94,9 +103,11 @@ impl Measured<'_> {
         let along = several && self.settings.iter().all(numbers);
         let better = if metric.more_is_better() { "higher" } else { "lower" };
         let over = self.experiment.varied().map_or(String::new(), |name| format!(" by {name}"));
+        let column = self.column.replace('=', " ");
+        let with = if column.is_empty() { column } else { format!(", {column}") };
         Some(Figure {
             title: self.finding(workload, metric, &points)?,
-            about: format!("{}{over}; {better} is better", metric.name()),
+            about: format!("{}{over}{with}; {better} is better", metric.name()),
             svg: if along { self.lines(&points, style) } else { self.bars(&points, style) },
             command: format!("cleave bench papers --experiment {}", self.experiment.name),
         })

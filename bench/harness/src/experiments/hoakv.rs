@@ -6,7 +6,7 @@
 use crate::experiments::{Experiment, Metric};
 
 /// The base of all entries: plain Zipfian keys, and beside them YCSB's, whose ten billion ranks
-/// spread half of the requests evenly.
+/// spread 39% of the requests evenly.
 const BASE: Experiment = Experiment {
     paper: "hoakv",
     across: Some(("--zipfian-ranks", &["records", "10G"])),

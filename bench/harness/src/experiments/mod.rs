@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Stores began cold, and keys were YCSB's alone, of which half are spread evenly.
+    /// Stores began cold, and keys were YCSB's alone, of which 39% are spread evenly.
     #[test]
     fn experiments_of_hoakv_run_warm_and_under_the_plain_zipfian_distribution_first() {
         for experiment in all().filter(|experiment| experiment.paper == "hoakv") {

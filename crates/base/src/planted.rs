@@ -247,6 +247,12 @@ pub enum Bug {
     MarkerBelowCollected,
     /// A key that was read often becomes hot with an old version, although it has a newer one.
     PromoteOverNewer,
+    /// A load heats the keys that it writes.
+    LoadHeats,
+    /// A flush that finds the hot store too long ends promotions until the next flush.
+    PromotionsFrozen,
+    /// A short value that is demoted from the hot store comes back to the index empty.
+    ShortDemotedEmpty,
     /// An open takes the record of a hot key that it meets first, not the newest one.
     OlderHotRevived,
     /// An open that cannot read a hot segment trusts records of older ones.

@@ -20,10 +20,8 @@ pub struct SegmentFacts {
     pub asked: bool,
 }
 
-/// The least heat of a key that becomes hot: accessed four times within about a half-life. Keys
-/// that are accessed less often are evacuated before they are overwritten, which costs more than
-/// their place in the hot store saves.
-pub const LIMIT_MIN: u8 = 4;
+/// The least heat of a key that becomes hot: it was accessed once.
+pub const LIMIT_MIN: u8 = 1;
 
 /// The greatest heat that the sketch can tell.
 pub const LIMIT_MAX: u8 = 15;
@@ -123,13 +121,14 @@ pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
     chosen
 }
 
-/// The next HeatLimit: the heat from which on a key becomes or stays hot. It rises while live
-/// records fill too much of the store, and falls while there is room.
-pub fn next_limit(limit: u8, live: u64, capacity: u64) -> u8 {
-    let filled = |part: u64| live > capacity / 100 * part;
-    if filled(FULL) {
+/// The next HeatLimit: the heat from which on a key becomes or stays hot. The paper (section 3.2)
+/// takes the heat of the coldest pair of a full store. So it is the least one until live records
+/// have `filled` seven tenths of the store, in hundredths, rises while they fill more, and falls
+/// while they fill much less.
+pub fn next_limit(limit: u8, filled: u64) -> u8 {
+    if filled > FULL {
         limit.saturating_add(1).min(LIMIT_MAX)
-    } else if filled(FULL - FULL / 8) {
+    } else if filled > FULL - FULL / 8 {
         limit
     } else {
         limit.saturating_sub(1).max(LIMIT_MIN)
@@ -248,10 +247,11 @@ mod tests {
 
     #[test]
     fn the_limit_follows_the_room() {
-        assert_eq!(next_limit(5, 71_000, 100_000), 6);
-        assert_eq!(next_limit(LIMIT_MAX, 71_000, 100_000), LIMIT_MAX);
-        assert_eq!(next_limit(5, 65_000, 100_000), 5);
-        assert_eq!(next_limit(5, 10_000, 100_000), 4);
-        assert_eq!(next_limit(LIMIT_MIN, 0, 100_000), LIMIT_MIN);
+        assert_eq!(next_limit(5, 71), 6);
+        assert_eq!(next_limit(LIMIT_MAX, 71), LIMIT_MAX);
+        assert_eq!(next_limit(5, 65), 5);
+        assert_eq!(next_limit(5, 10), 4);
+        assert_eq!(next_limit(LIMIT_MIN, 0), LIMIT_MIN);
+        assert_eq!((1..=FULL).fold(LIMIT_MIN, next_limit), LIMIT_MIN, "the least until it is full");
     }
 }

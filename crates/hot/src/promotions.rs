@@ -1,33 +1,35 @@
 //! Keys that reads have found hot, for the next flush: a small table that forgets.
 //!
 //! The paper (algorithm 1) moves a pair to the hot store while it is read. Here the reader leaves
-//! the place of the record in a slot that its hash selects, and a flush moves it: a read neither
+//! its key in a slot that its hash selects, and a flush moves the newest version: a read neither
 //! writes nor waits. A key that loses its slot to another one is read again, if it is hot.
 
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use cleavedb_base::{SeqNo, ValuePointer};
 
 /// Slots of the table.
 pub const SLOTS: usize = 4096;
 
-/// Versions that are enough for a flush that begins for them alone: half of those that may wait.
+/// Keys that are enough for a flush that begins for them alone: half of those that may wait.
 const ENOUGH: usize = SLOTS / 2;
 
-/// Time for which versions wait for a flush that begins for other reasons.
+/// Time for which keys wait for a flush that begins for other reasons.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A version that was read often: its place and its sequence number.
-pub type Candidate = (ValuePointer, SeqNo);
+/// Longest tree key that may wait, in bytes, so that a full table takes little memory.
+const KEY_MAX: usize = 512;
+
+/// Length of a key from which the memory of a full table is guessed, in bytes.
+const KEY_GUESSED: usize = 32;
 
 /// The table.
 pub(crate) struct Promotions {
-    slots: Box<[Mutex<Option<Candidate>>]>,
+    slots: Box<[Mutex<Option<Box<[u8]>>>]>,
     /// Taken slots.
     taken: AtomicUsize,
-    /// When the table was made, and after how many milliseconds versions were last taken.
+    /// When the table was made, and after how many milliseconds keys were last taken.
     begun: Instant,
     last_taken: AtomicU64,
     /// Whether a flush was asked for since then.
@@ -45,19 +47,21 @@ impl Promotions {
         }
     }
 
-    /// Leaves a version of the key with this hash, unless its slot is in use right now.
-    pub(crate) fn propose(&self, hash: u64, candidate: Candidate) {
+    /// Leaves the key with this hash, unless its slot is in use right now.
+    pub(crate) fn propose(&self, hash: u64, encoded_key: &[u8]) {
         let slot = &self.slots[hash as usize % SLOTS];
         if let Some(mut slot) = slot.try_lock()
-            && slot.replace(candidate).is_none()
+            && encoded_key.len() <= KEY_MAX
+            && slot.as_deref() != Some(encoded_key)
+            && slot.replace(encoded_key.into()).is_none()
         {
             self.taken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether enough versions wait for a flush that begins for them alone. Such flushes cost
+    /// Whether enough keys wait for a flush that begins for them alone. Such flushes cost
     /// writers more than they gain if there are many of them: if it would cut a MemTable that is
-    /// not small, the versions must have waited for some time.
+    /// not small, the keys must have waited for some time.
     pub(crate) fn want_flush(&self, is_small: impl Fn() -> bool) -> bool {
         self.taken.load(Ordering::Relaxed) >= ENOUGH && (is_small() || self.have_waited())
     }
@@ -72,18 +76,18 @@ impl Promotions {
         self.begun.elapsed().as_millis() as u64
     }
 
-    /// Notes that a flush is asked for; returns whether it was not since versions were last taken.
+    /// Notes that a flush is asked for; returns whether it was not since keys were last taken.
     pub(crate) fn ask(&self) -> bool {
         !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
     }
 
     /// Bytes of memory.
     pub(crate) const fn memory() -> usize {
-        SLOTS * size_of::<Mutex<Option<Candidate>>>()
+        SLOTS * (size_of::<Mutex<Option<Box<[u8]>>>>() + KEY_GUESSED)
     }
 
-    /// Takes all versions.
-    pub(crate) fn take(&self) -> Vec<Candidate> {
+    /// Takes all keys.
+    pub(crate) fn take(&self) -> Vec<Box<[u8]>> {
         let taken: Vec<_> = self.slots.iter().filter_map(|slot| slot.lock().take()).collect();
         self.taken.fetch_sub(taken.len(), Ordering::Relaxed);
         self.last_taken.store(self.millis(), Ordering::Relaxed);
@@ -94,29 +98,24 @@ impl Promotions {
 
 #[cfg(test)]
 mod tests {
-    use cleavedb_base::FileNumber;
-
     use super::*;
 
     #[test]
     fn a_key_takes_one_slot_and_another_key_may_take_its_place() {
         let promotions = Promotions::new();
-        let candidate = |offset| (ValuePointer { file: FileNumber(1), offset, len: 100 }, offset);
-        promotions.propose(5, candidate(1));
-        promotions.propose(5, candidate(2));
-        promotions.propose(6, candidate(3));
-        promotions.propose(5 + SLOTS as u64, candidate(4));
+        let slots = SLOTS as u64;
+        let keys = [(5, "a"), (5, "a"), (6, "b"), (5 + slots, "c")];
+        keys.into_iter().for_each(|(hash, key)| promotions.propose(hash, key.as_bytes()));
+        promotions.propose(7, &[0; KEY_MAX + 1]);
         assert_eq!(promotions.taken.load(Ordering::Relaxed), 2);
-        assert_eq!(promotions.take(), [candidate(4), candidate(3)]);
+        assert_eq!(promotions.take(), [Box::from(*b"c"), Box::from(*b"b")]);
         assert_eq!((promotions.taken.load(Ordering::Relaxed), promotions.take().len()), (0, 0));
     }
 
     #[test]
     fn a_flush_is_asked_for_once_when_enough_wait() {
         let promotions = Promotions::new();
-        let propose = |hash| {
-            promotions.propose(hash, (ValuePointer { file: FileNumber(1), offset: 0, len: 9 }, 1))
-        };
+        let propose = |hash: u64| promotions.propose(hash, &hash.to_be_bytes());
         (1..ENOUGH as u64).for_each(propose);
         assert!(!promotions.want_flush(|| true));
         propose(0);

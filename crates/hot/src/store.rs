@@ -23,7 +23,7 @@ use crate::change::{HotChange, HotReason};
 use crate::evacuation::LIMIT_MIN;
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
-use crate::promotions::{Candidate, Promotions};
+use crate::promotions::Promotions;
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
 use crate::stats::HotStats;
@@ -37,6 +37,11 @@ const HALF_LIFE: u64 = 4;
 
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
+
+/// Length of the records, in bytes, of which a store may be full: of shorter ones it takes no more,
+/// since each takes memory. And the number of keys that every store may have.
+const RECORD_MEAN_MIN: u64 = 256;
+const KEYS_MIN: u64 = 1024;
 
 /// Bytes of memory for each hot record: its entry in the index, at the least load, and its place in
 /// its segment.
@@ -79,6 +84,8 @@ pub struct HotStore {
     /// Accesses at the last halving.
     halved: AtomicU64,
     half_life: u64,
+    /// Most hot keys.
+    keys_max: u64,
     limit: AtomicU8,
     /// HeatLimit if it is given, and never changes.
     fixed_limit: Option<u8>,
@@ -97,7 +104,7 @@ pub struct Fill {
     pub live: u64,
     /// Bytes of records that it may have.
     pub capacity: u64,
-    /// Live bytes of all separated values, its own among them.
+    /// Live bytes of all values, its own among them.
     pub all_live: u64,
 }
 
@@ -135,6 +142,7 @@ impl HotStore {
             staying: AtomicU8::new(0),
             halved: AtomicU64::new(0),
             half_life,
+            keys_max: (bytes / RECORD_MEAN_MIN).max(KEYS_MIN),
             limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN)),
             fixed_limit,
             judged: Mutex::new(Judged::new(half_life)),
@@ -179,15 +187,17 @@ impl HotStore {
         }
     }
 
-    /// Called when a read has found `version` of a key outside the hot store: if the key is hot
-    /// enough, the next flush will move it here. Takes no lock that another thread holds.
+    /// Called when a read has found the newest version of a tree key in its place outside the hot
+    /// store: if the key is hot enough, the next flush will move it here. Takes no lock that
+    /// another thread holds.
     #[inline]
-    pub fn found_cold(&self, key: HotKey, version: Candidate) {
+    pub fn found_cold(&self, encoded_key: &[u8]) {
         if !self.is_on() || !self.promotes.load(Ordering::Relaxed) {
             return;
         }
-        if self.sketch.estimate(key.hash) >= self.limit() {
-            self.promotions.propose(key.hash, version);
+        let hash = self.key(encoded_key).hash;
+        if self.sketch.estimate(hash) >= self.limit() {
+            self.promotions.propose(hash, encoded_key);
         }
     }
 
@@ -209,8 +219,8 @@ impl HotStore {
         self.promotes.store(promotes, Ordering::Relaxed);
     }
 
-    /// Takes the versions that wait to be moved here.
-    pub fn take_promotions(&self) -> Vec<Candidate> {
+    /// Takes the tree keys that wait to be moved here.
+    pub fn take_promotions(&self) -> Vec<Box<[u8]>> {
         self.promotions.take()
     }
 
@@ -271,6 +281,11 @@ impl HotStore {
     /// Number of hot keys.
     pub fn len(&self) -> usize {
         self.index.len()
+    }
+
+    /// Whether the store has no room for this number of keys more, whatever their length.
+    pub fn is_crowded(&self, more: u64) -> bool {
+        self.len() as u64 + more >= self.keys_max
     }
 
     /// Whether no key is hot.

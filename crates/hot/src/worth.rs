@@ -22,7 +22,7 @@ pub struct Use {
     pub hits: u64,
     /// Live bytes of hot records.
     pub hot: u64,
-    /// Live bytes of all separated values.
+    /// Live bytes of all values.
     pub live: u64,
 }
 

@@ -113,6 +113,11 @@ impl Segment {
         })
     }
 
+    /// Announces that these bytes are not needed in memory; see [`File::wont_need`].
+    pub fn wont_need(&self, offset: u64, len: usize) {
+        self.file.wont_need(offset, len);
+    }
+
     /// Announces that these bytes will be read soon; see [`File::will_need`].
     pub fn will_need(&self, offset: u64, len: usize) {
         self.file.will_need(offset, len);

@@ -1,6 +1,6 @@
 //! The matrix of the hot store: every state of a key, what is done to it, and the snapshots around.
 //!
-//! A key is absent, short, separated, hot, or was hot; it is written, deleted, or left alone while
+//! A key is absent, in the index, separated, hot, or was hot; it is written, deleted, or left alone while
 //! its segment is evacuated. Each case also runs with a store that is too small, so that keys leave
 //! it; it is followed by a reopening, after which the store must be as it was.
 
@@ -21,9 +21,10 @@ use crate::state::State;
 const KEY: &[u8] = b"m";
 const OTHERS: [u8; 6] = [b'a', b'c', b'k', b'p', b'u', b'z'];
 
-/// Length of a value that is separated, and of one that is not.
+/// Length of a value that is separated, of one that is not, and of one that is too short to be hot.
 const LONG: usize = 1000;
-const SHORT: usize = 20;
+const SHORT: usize = 100;
+const TINY: usize = 20;
 
 /// What has been done to the key.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +33,11 @@ enum Before {
     Inline,
     Separated,
     Hot,
+    HotShort,
     Overwritten,
     Deleted,
     Demoted,
+    DemotedShort,
 }
 
 /// What is done to it.
@@ -42,6 +45,7 @@ enum Before {
 enum Then {
     PutLong,
     PutShort,
+    PutTiny,
     Delete,
     Batch,
     Compact,
@@ -63,8 +67,8 @@ fn put(key: &[u8], len: usize, salt: u8) -> Op {
 }
 
 /// Makes the key hot: it is written, flushed, and written again, until it has been accessed often.
-fn heated(salt: u8) -> Vec<Op> {
-    let twice = |salt| [put(KEY, LONG, salt), put(KEY, LONG, salt + 1), Op::Flush];
+fn heated(len: usize, salt: u8) -> Vec<Op> {
+    let twice = |salt| [put(KEY, len, salt), put(KEY, len, salt + 1), Op::Flush];
     [twice(salt), twice(salt + 2)].concat()
 }
 
@@ -81,34 +85,39 @@ fn evacuated(salt: u8) -> Vec<Op> {
 }
 
 impl Before {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Absent,
         Self::Inline,
         Self::Separated,
         Self::Hot,
+        Self::HotShort,
         Self::Overwritten,
         Self::Deleted,
         Self::Demoted,
+        Self::DemotedShort,
     ];
 
     fn ops(self) -> Vec<Op> {
         let delete = Op::Write(vec![Write::delete(KEY)], Durability::Os);
         match self {
             Self::Absent => Vec::new(),
-            Self::Inline => vec![put(KEY, SHORT, 1), Op::Flush],
+            Self::Inline => vec![put(KEY, TINY, 1), Op::Flush],
             Self::Separated => vec![put(KEY, LONG, 2), Op::Flush],
-            Self::Hot => heated(3),
-            Self::Overwritten => [heated(3), vec![put(KEY, SHORT, 9), Op::Flush]].concat(),
-            Self::Deleted => [heated(3), vec![delete, Op::Flush]].concat(),
-            Self::Demoted => [heated(3), evacuated(40)].concat(),
+            Self::Hot => heated(LONG, 3),
+            Self::HotShort => heated(SHORT, 3),
+            Self::Overwritten => [heated(LONG, 3), vec![put(KEY, TINY, 9), Op::Flush]].concat(),
+            Self::Deleted => [heated(LONG, 3), vec![delete, Op::Flush]].concat(),
+            Self::Demoted => [heated(LONG, 3), evacuated(40)].concat(),
+            Self::DemotedShort => [heated(SHORT, 3), evacuated(40)].concat(),
         }
     }
 }
 
 impl Then {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::PutLong,
         Self::PutShort,
+        Self::PutTiny,
         Self::Delete,
         Self::Batch,
         Self::Compact,
@@ -121,6 +130,7 @@ impl Then {
         match self {
             Self::PutLong => flushed(put(KEY, LONG, 20)),
             Self::PutShort => flushed(put(KEY, SHORT, 21)),
+            Self::PutTiny => flushed(put(KEY, TINY, 23)),
             Self::Delete => flushed(Op::Write(vec![Write::delete(KEY)], Durability::Os)),
             Self::Batch => {
                 let writes = [KEY, b"a", b"never hot"];
@@ -158,7 +168,7 @@ fn case(before: Before, then: Then, held: Held) -> Vec<Op> {
         seen.clone(),
         looks(),
         snapshot(matches!(held, Held::Between)),
-        heated(90),
+        heated(LONG, 90),
         then.ops(),
         seen.clone(),
         vec![Op::Compact],

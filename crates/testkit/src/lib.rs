@@ -36,6 +36,7 @@ pub mod transactions;
 pub mod keyspaces;
 pub mod endless;
 pub mod fronts;
+pub mod heat;
 pub mod hot;
 pub mod hot_damage;
 pub mod drawn;

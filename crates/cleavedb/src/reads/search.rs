@@ -222,7 +222,15 @@ impl<'e> Look<'e> {
     pub(crate) fn find(&self, key: SearchKey<'_>, read_for: ReadFor) -> Result<Option<Found>> {
         let found = match self.find_in_memory(key, read_for)? {
             Step::Made(found) => found,
-            Step::Nothing => self.find_in_tables(key)?,
+            Step::Nothing => self.find_in_tables(key)?.inspect(|found| {
+                // A record does so once it is read.
+                if let Found::Value(value) = found
+                    && read_for == ReadFor::Caller
+                    && value.until.is_never()
+                {
+                    self.found_cold(key);
+                }
+            }),
             Step::Moving => None,
         };
         if found.is_none() {
@@ -381,9 +389,9 @@ impl<'e> Look<'e> {
 
     /// Tells the hot store that a key was read whose version lies elsewhere.
     #[inline(always)]
-    pub(crate) fn found_cold(&self, key: SearchKey<'_>, record: RecordRef) {
+    pub(crate) fn found_cold(&self, key: SearchKey<'_>) {
         if let Some(HotView { store, .. }) = &self.hot {
-            found_cold(self.engine, store, key, record);
+            found_cold(self.engine, store, key);
         }
     }
 
@@ -411,8 +419,8 @@ impl<'e> Look<'e> {
     }
 }
 
-fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>, record: RecordRef) {
-    store.found_cold(store.key(key.encoded), (record.pointer, record.seq));
+fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>) {
+    store.found_cold(key.encoded);
     if engine.promotions_want_flush() && store.asks_for_flush() {
         engine.jobs.wake();
     }

@@ -6,6 +6,9 @@ use cleavedb::Db;
 use cleavedb_storage::Storage;
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::heat::{
+    a_load_heats_nothing, reads_go_on_to_promote, short_values_come_and_go,
+};
 use cleavedb_testkit::hot::{
     a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer,
     hot_keys_stay_hot_behind_an_open, long_hot_values, matrix, promotions_follow_reads,
@@ -76,6 +79,25 @@ fn a_flush_for_keys_that_are_read_is_begun_by_the_thread_that_flushes() {
     read_often(&open_read_only(&storages, &setup).unwrap());
 }
 
+#[test]
+fn a_load_makes_no_key_hot() {
+    [150, 300]
+        .into_iter()
+        .for_each(|len| a_load_heats_nothing(len).unwrap_or_else(|e| panic!("{e}")));
+}
+
+/// The paper divides cold pairs by their length; only separated values became hot.
+#[test]
+fn short_values_become_hot_and_come_back_to_the_index() {
+    short_values_come_and_go().unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// A flush that found the store too long ended promotions until the next flush, which never came.
+#[test]
+fn reads_alone_go_on_to_move_keys_to_a_store_that_was_too_long() {
+    reads_go_on_to_promote().unwrap_or_else(|e| panic!("{e}"));
+}
+
 /// Only flushes changed the hot store: what was dead in it stayed until the next writes.
 #[test]
 fn a_collection_leaves_nothing_dead_in_the_hot_store() {
@@ -85,7 +107,8 @@ fn a_collection_leaves_nothing_dead_in_the_hot_store() {
         let check = |seed| a_collection_frees_the_hot_store(&setup, seed);
         let dead =
             (0..20).map(|seed| check(seed).unwrap_or_else(|e| panic!("{setup}, {seed}: {e}")));
-        assert!(dead.max() > Some(4000), "{setup}: nothing was dead");
+        let most = dead.max();
+        assert!(most > Some(2000), "{setup}: at most {most:?} bytes were dead");
     }
 }
 

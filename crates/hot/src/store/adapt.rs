@@ -41,7 +41,9 @@ impl HotStore {
         let mut judged = self.judged.lock();
         judged.fill = fill;
         let pays = self.cool_and_judge(&mut judged);
-        self.set_limit(pays, |limit| evacuation::next_limit(limit, fill.live, fill.capacity));
+        let keys = self.len() as u64 * 100 / self.keys_max;
+        let filled = keys.max(fill.live.saturating_mul(100) / fill.capacity.max(1));
+        self.set_limit(pays, |limit| evacuation::next_limit(limit, filled));
     }
 
     /// Adapts as [`Self::adapt`] does, but for the store's room, which reads do not change: where

@@ -65,19 +65,22 @@ fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
 #[test]
 fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
     let store = HotStore::new(7, 1 << 20, None);
-    let (key, version) = (store.key(b"read"), (pointer(9, 0), 5));
+    let (key, proposed) = (store.key(b"read"), [Box::from(*b"read")]);
     let read = || {
         assert_eq!(store.read(key), None);
-        store.found_cold(key, version);
+        store.found_cold(b"read");
         assert!(!store.wants_flush(|| true), "too few for a flush of their own");
         store.take_promotions()
     };
-    (1..LIMIT_MIN).for_each(|times| assert_eq!(read(), [], "{times} reads are not many"));
-    assert_eq!(read(), [version]);
+    assert_eq!(read(), proposed);
+    let full = Fill { live: 1 << 20, capacity: 1 << 20, all_live: 1 << 20 };
+    (0..2).for_each(|_| store.adapt(full));
+    assert_eq!((store.limit(), read()), (3, Vec::new()), "two reads are not many");
+    assert_eq!(read(), proposed);
     store.set_promotes(false);
     assert_eq!(read(), []);
     store.set_promotes(true);
-    assert_eq!(read(), [version]);
+    assert_eq!(read(), proposed);
 }
 
 #[test]

@@ -37,6 +37,9 @@ use cleavedb_testkit::follow::{
 use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
 use cleavedb_testkit::fronts::first_keys_are_found;
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
+use cleavedb_testkit::heat::{
+    a_load_heats_nothing, reads_go_on_to_promote, short_values_come_and_go,
+};
 use cleavedb_testkit::held_collections::{End, a_collection_beside};
 use cleavedb_testkit::hot::{long_hot_values, matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
@@ -369,6 +372,18 @@ fn drawn_hot_stores(seed: u64) -> Result<(), String> {
 /// A part of the matrix of the hot store.
 fn hot_matrix(seed: u64) -> Result<(), String> {
     matrix(seed as usize, SEEDS as usize)
+}
+
+fn loads_in_a_hot_store(_: u64) -> Result<(), String> {
+    a_load_heats_nothing(300)
+}
+
+fn short_hot_values(_: u64) -> Result<(), String> {
+    short_values_come_and_go()
+}
+
+fn reads_of_a_long_hot_store(_: u64) -> Result<(), String> {
+    reads_go_on_to_promote()
 }
 
 fn any_damaged_hot_segment(_: u64) -> Result<(), String> {
@@ -737,6 +752,9 @@ caught! {
     a_hot_version_dropped_under_a_snapshot: HotNotPinned by hot_matrix;
     a_hot_stub_that_is_forgotten: HotStubForgotten by hot_matrix;
     a_promotion_over_a_newer_version: PromoteOverNewer by promotions_follow_reads;
+    a_load_that_heats: LoadHeats by loads_in_a_hot_store;
+    a_store_that_is_frozen: PromotionsFrozen by reads_of_a_long_hot_store;
+    a_short_value_that_is_lost_with_its_heat: ShortDemotedEmpty by short_hot_values;
     a_marker_below_what_a_collection_writes: MarkerBelowCollected by drawn_hot_stores;
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;

@@ -51,7 +51,7 @@ impl FlushShard<'_> {
                     write_stub(entry, *kind, group, writer)?;
                     continue;
                 }
-                ValueSource::Loaded(header) => {
+                ValueSource::Memory(header) => {
                     let (_, key) = split_tree_key(entry.key)?;
                     places.push((*id, writer.append(group, header, key, entry.value)?));
                     continue;

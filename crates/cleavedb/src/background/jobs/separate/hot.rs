@@ -1,8 +1,9 @@
 //! What a flush has for the hot store (HoaKV, section 3.3, algorithm 1).
 //!
 //! The flush decides, for the newest version of each key, whether it goes to a hot segment: because
-//! its key is hot already, or because it was accessed often enough. Such a version has no entry in
-//! the run. The first time a key becomes hot the run gets a *marker* for it, so that scans and
+//! its key is hot already, or because it was accessed often enough. Its length does not matter:
+//! by it only cold values are divided, among the run and groups (algorithm 2). Such a version has
+//! no entry in the run. The first time a key becomes hot the run gets a *marker* for it, so that scans and
 //! collections find it in its place in the order of keys; updates of a hot key cost the index
 //! nothing. The newest entry of a hot key in the tables is always a marker: where the run has any
 //! other entry of it, such as an older version that a snapshot sees, it gets a marker as well.
@@ -16,29 +17,27 @@
 //! deleted, or else a tag, since the value of that version is elsewhere.
 
 mod evacuate;
+mod promote;
 mod install;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
+    EntryKind, Error, ErrorKind, KeyspaceId, Location, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MIN, record_max};
 use cleavedb_hot::store::{Fill, HotStore};
 use cleavedb_index::{Entry, Fragments, Retention};
-use cleavedb_storage::mapped::Arena;
-use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentWriter};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
+use std::collections::BTreeMap;
 
 use self::evacuate::Stub;
 pub(crate) use self::evacuate::unclean;
@@ -48,8 +47,7 @@ use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::plan::{Destination, FlushPlan, Newest};
 use super::{Places, lost, place};
 use crate::engine::Engine;
-use crate::store::limit::PROMOTED;
-use crate::store::state::{MemSlot, ReadState};
+use crate::store::state::ReadState;
 
 /// The store takes no new keys when it is longer than its capacity by a quarter, and no values at
 /// all when it is longer by half: evacuations move no more than comes in, so they may be late.
@@ -99,6 +97,13 @@ struct MayBecomeHot {
     position: u32,
 }
 
+/// As [`MayBecomeHot`], of a version whose value is not for a group.
+struct ShortMayBecomeHot<'e> {
+    key: HotKey,
+    record: PendingRecord<'e>,
+    position: usize,
+}
+
 /// A record that goes to a hot segment.
 struct HotArrival {
     key: HotKey,
@@ -115,13 +120,21 @@ pub(super) struct HotFlush<'a, 'e> {
     /// Range tombstones that the flush applies.
     deleted: &'a Fragments,
     capacity: u64,
+    /// Live bytes of all values: those in tables with their keys.
+    all_live: u64,
     /// Whether the store has numbers left for more segments.
     numbered: bool,
     /// Length of the store with all that this flush has taken so far, in bytes.
     len: u64,
-    /// Keys that may become hot, and the writes of each.
+    /// How many keys become hot.
+    new_keys: u64,
+    /// Keys that may become hot, and the writes of each; writes of other keys that are not hot.
     candidates: Vec<MayBecomeHot>,
     written: Vec<(u64, u64)>,
+    written_besides: Vec<(u64, u64)>,
+    short: Vec<ShortMayBecomeHot<'e>>,
+    short_len: u64,
+    novelty: Novelty,
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
     records: Vec<HotArrival>,
@@ -141,7 +154,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         table: &'a GroupTable,
         deleted: &'a Fragments,
     ) -> Self {
-        let capacity = evacuation::capacity(engine.options.hot_bytes, table.live());
+        let all_live = table.live() + in_tables(state);
+        let capacity = evacuation::capacity(engine.options.hot_bytes, all_live);
         let len: u64 = table.extents_apart().map(Extent::len).sum();
         let numbered = table.extents_apart().count() < SEGMENTS_MAX;
         Self {
@@ -151,10 +165,16 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             table,
             deleted,
             capacity,
+            all_live,
             numbered,
             len,
+            new_keys: 0,
             candidates: Vec::new(),
             written: Vec::new(),
+            written_besides: Vec::new(),
+            short: Vec::new(),
+            short_len: 0,
+            novelty: Novelty::default(),
             items: Vec::new(),
             records: Vec::new(),
             stubs: Vec::new(),
@@ -177,13 +197,19 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let key = self.store.key(entry.key);
         let Some(old) = self.store.written(key, versions) else {
             let lost = self.is_lost(entry.key);
+            self.novelty.meet(|| self.state.version.may_contain(entry.key, hash64(entry.key, 0)));
             match *item {
                 Some(item) if !lost => {
                     let (item, position) = (item as u32, *position as u32);
                     self.candidates.push(MayBecomeHot { key, item, position });
                     self.written.push((key.hash, versions));
                 }
-                _ => self.store.written_cold(&[(key.hash, versions)], |_| {}),
+                _ => {
+                    self.written_besides.push((key.hash, versions));
+                    if !lost && entry.kind == EntryKind::Inline {
+                        self.meet_short(key, newest, versions, plan);
+                    }
+                }
             }
             if lost && !planted(Bug::LostHotWithoutStub) {
                 self.stubs.push(Stub::of(entry));
@@ -192,21 +218,62 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         };
         let pinned = self.pin(entry, old, retention)?;
         let takes = self.store.is_on() && self.has_room(LATE / 2);
-        match *item {
-            Some(item) if takes && self.fits(plan.items[item].len()) => {
+        let record = match *item {
+            _ if !takes => None,
+            Some(item) => self.fits(plan.items[item].len()).then(|| plan.items.remove(item)),
+            None => self.short_record(entry, plan),
+        };
+        match record {
+            Some(record) => {
                 let kept = plan.destinations.len() - position;
                 plan.destinations[*position] = Destination::Apart;
                 // A range tombstone hides the old marker, and a compaction may have dropped it.
                 let marks = pinned || kept > 1 || self.deleted.covers(entry.key, 0);
-                let record = HotArrival { key, heat: 0, reason: HotReason::Updated };
-                self.take(plan.items.remove(item), record, marks);
+                let arrival = HotArrival { key, heat: 0, reason: HotReason::Updated };
+                self.take(record, arrival, marks);
             }
-            _ => {
+            None => {
                 self.change.overwritten.push(key);
                 self.stubs.push(Stub::of(entry));
             }
         }
         Ok(())
+    }
+
+    /// A record of a short value, which lies in the MemTable; `None` for any other version, and for
+    /// one that may not be hot: the store's own keys are asked for in the index alone, and a value
+    /// that expires does not become hot.
+    fn short_record(
+        &self,
+        entry: &Entry<'e>,
+        plan: &mut FlushPlan<'e>,
+    ) -> Option<PendingRecord<'e>> {
+        let (keyspace, key) = split_encoded_key(entry.key)?;
+        if entry.kind != EntryKind::Inline || keyspace == KeyspaceId::SYSTEM {
+            return None;
+        }
+        let header = Header::new(RecordKind::Separated, keyspace, entry.seq, key, entry.value);
+        let fits = self.fits(header.record_len() as u64);
+        fits.then(|| plan.record(*entry, ValueSource::Memory(header), entry.seq))
+    }
+
+    /// Notes a short value of a key that is not hot. No more are noted than the store could take,
+    /// and hardly any of a load.
+    fn meet_short(
+        &mut self,
+        key: HotKey,
+        newest: &Newest<'e>,
+        versions: u64,
+        plan: &mut FlushPlan<'e>,
+    ) {
+        let may_be_hot = || u64::from(self.store.heat(key)) + versions >= self.store.limit().into();
+        if self.short_len > self.capacity || self.novelty.is_load() || !may_be_hot() {
+            return;
+        }
+        if let Some(record) = self.short_record(&newest.entry, plan) {
+            self.short_len += record.len();
+            self.short.push(ShortMayBecomeHot { key, record, position: newest.position });
+        }
     }
 
     /// Whether the tables say that a key is hot that the store does not have: its record lies in a
@@ -225,11 +292,25 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     pub(super) fn admit(&mut self, plan: &mut FlushPlan<'e>) {
         let (candidates, written) =
             (std::mem::take(&mut self.candidates), std::mem::take(&mut self.written));
+        let (besides, short) =
+            (std::mem::take(&mut self.written_besides), std::mem::take(&mut self.short));
+        if self.novelty.is_load() && !planted(Bug::LoadHeats) {
+            return;
+        }
         let (limit, mut all, mut hot) = (self.store.limit(), candidates.iter(), Vec::new());
         self.store.written_cold(&written, |heat| {
             let candidate = all.next();
             hot.extend(candidate.filter(|_| heat >= limit).map(|candidate| (candidate, heat)));
         });
+        self.store.written_cold(&besides, |_| {});
+        for ShortMayBecomeHot { key, record, position } in short {
+            let heat = self.store.heat(key);
+            if heat >= limit && self.has_room_for_key() {
+                plan.destinations[position] = Destination::Apart;
+                let arrival = HotArrival { key, heat, reason: HotReason::Admitted };
+                self.take_new(record, arrival);
+            }
+        }
         if hot.is_empty() {
             return;
         }
@@ -237,11 +318,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(&mut plan.items));
         for (at, item) in (0..).zip(all) {
             let found = hot.next_if(|(candidate, _)| candidate.item == at);
-            match found.filter(|_| self.has_room(LATE) && self.fits(item.len())) {
+            match found.filter(|_| self.has_room_for_key() && self.fits(item.len())) {
                 Some((candidate, heat)) => {
                     plan.destinations[candidate.position as usize] = Destination::Apart;
                     let (key, reason) = (candidate.key, HotReason::Admitted);
-                    self.take(item, HotArrival { key, heat, reason }, true);
+                    self.take_new(item, HotArrival { key, heat, reason });
                 }
                 None => plan.items.push(item),
             }
@@ -251,6 +332,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     /// Whether the store takes more: it is not longer than its capacity and one in `part` of it.
     fn has_room(&self, part: u64) -> bool {
         self.numbered && self.len <= self.capacity + self.capacity / part
+    }
+
+    /// Whether one more key may become hot.
+    fn has_room_for_key(&self) -> bool {
+        self.has_room(LATE) && !self.store.is_crowded(self.new_keys)
     }
 
     /// Whether a record of this length may be hot.
@@ -266,6 +352,12 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             self.entry(item.entry.key, item.entry.seq, Content::Marker, None);
         }
         self.add(item, record);
+    }
+
+    /// Gives a record of a key that becomes hot to a hot segment, with a marker for the key.
+    fn take_new(&mut self, item: PendingRecord<'e>, record: HotArrival) {
+        self.new_keys += 1;
+        self.take(item, record, true);
     }
 
     fn add(&mut self, item: PendingRecord<'e>, record: HotArrival) {
@@ -323,81 +415,6 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         extent.live.saturating_sub(self.died.get(&extent.place).copied().unwrap_or_default())
     }
 
-    /// Takes the versions that reads have found hot, if they still are their keys' newest ones: the
-    /// run gets a marker for each. Returns the files to read them from.
-    ///
-    /// The copy gets the last sequence number of the MemTable, under which the key has no version:
-    /// so the old entry is an older version, and is counted as dead when a compaction drops it.
-    pub(super) fn promote(
-        &mut self,
-        slot: &MemSlot,
-        arena: &'e Arena,
-        plan: &mut FlushPlan<'e>,
-    ) -> Result<Vec<Arc<Segment>>> {
-        let mut files = BTreeMap::new();
-        // Promotions take no room that others need.
-        let is_full = self.engine.space().is_disk_full() || self.engine.space().lacks_space();
-        let admits = self.has_room(LATE) && !is_full;
-        self.store.set_promotes(admits);
-        let mut room = self.capacity / PROMOTED;
-        let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
-        for (pointer, seq) in self.store.take_promotions() {
-            if !admits
-                || seq >= last
-                || !self.state.segments.is_there(pointer)
-                || !self.fits(pointer.len.into())
-            {
-                continue;
-            }
-            let segment = self.state.segments.find(pointer)?;
-            // A damaged record stays where it is, and its reader is told.
-            let Ok(Some(encoded_key)) = self.key_of(segment, pointer, seq, arena) else {
-                continue;
-            };
-            let key = self.store.key(encoded_key);
-            let hash = hash64(encoded_key, 0);
-            let mut young = self.state.memtables.iter();
-            let is_young = young.any(|slot| slot.table.get(encoded_key, hash, SEQ_MAX).is_some());
-            if (is_young && !planted(Bug::PromoteOverNewer)) || self.store.find(key).is_some() {
-                continue;
-            }
-            let newest = self.state.version.get(encoded_key, hash, SEQ_MAX)?;
-            let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
-            let heat = self.store.heat(key);
-            // The copy gets a sequence number that is newer than a range tombstone over the value.
-            let deleted = self.deleted.covers(encoded_key, seq);
-            if !is_newest || deleted || !self.store.is_on() || heat < self.store.limit() {
-                continue;
-            }
-            let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };
-            room = left;
-            self.entry(encoded_key, last, Content::Marker, None);
-            let kind = EntryKind::Pointer;
-            let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
-            let item = plan.record(entry, ValueSource::Log(pointer, None), last);
-            self.add(item, HotArrival { key, heat, reason: HotReason::Promoted });
-            files.insert(pointer.file, segment.clone());
-        }
-        Ok(files.into_values().collect())
-    }
-
-    /// The tree key of a record, if it is that of this sequence number.
-    fn key_of(
-        &self,
-        segment: &Segment,
-        pointer: ValuePointer,
-        seq: SeqNo,
-        arena: &'e Arena,
-    ) -> Result<Option<&'e [u8]>> {
-        let mut bytes = vec![0; pointer.len as usize];
-        segment.read(pointer.offset, &mut bytes)?;
-        let record = Record::parse(&bytes, segment.identity(), pointer.offset);
-        let record = record.map_err(|e| e.with("file", segment.name()))?;
-        let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
-        let same = record.header.seq == seq && record.header.kind == RecordKind::Separated;
-        Ok(same.then(|| arena.copy(&[encoded_key.as_bytes()])))
-    }
-
     /// Writes the records to new files of `files`, and returns with them the entries of the run.
     /// `places` has the places of the demoted ones.
     pub(super) fn write(
@@ -442,7 +459,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
         let live = self.table.extents_apart().map(|extent| self.left(extent)).sum::<u64>()
             + written.extents.iter().map(|extent| extent.live).sum::<u64>();
-        let fill = Fill { live, capacity: self.capacity, all_live: self.table.live().max(live) };
+        let fill = Fill { live, capacity: self.capacity, all_live: self.all_live.max(live) };
         let edits = self.edits();
         let is_promoted = |put: &&HotPut| put.reason == HotReason::Promoted;
         let promoted = self.change.puts.iter().filter(is_promoted).count() as u64;
@@ -454,5 +471,44 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let died = self.died.iter().filter(|(place, _)| !gone.contains(place));
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
         died.chain(gone.iter().map(|place| GroupEdit::Remove(*place))).collect()
+    }
+}
+
+/// Bytes of all values in tables, with their keys, about: dead ones are counted, too.
+fn in_tables(state: &ReadState) -> u64 {
+    state.version.tables().map(|(_, table)| table.meta().size).sum()
+}
+
+/// Whether the keys of a flush are new, by a sample of them.
+///
+/// The paper (algorithm 1) writes a new pair to the ColdStore, whatever its heat. Here a flush
+/// nearly all of whose keys are new is a load, and heats nothing; among updates a new key counts as
+/// any other.
+#[derive(Default)]
+struct Novelty {
+    keys: u64,
+    sampled: u64,
+    new: u64,
+}
+
+impl Novelty {
+    /// One in this number of keys is sampled.
+    const INTERVAL: u64 = 64;
+
+    /// Samples that are enough to tell.
+    const ENOUGH: u64 = 16;
+
+    /// Meets a key that is not hot; `is_known` asks whether the tables may have it. A filter that
+    /// cannot be read makes the key a known one.
+    fn meet(&mut self, is_known: impl FnOnce() -> Result<bool>) {
+        self.keys += 1;
+        if self.keys.is_multiple_of(Self::INTERVAL) {
+            self.sampled += 1;
+            self.new += u64::from(matches!(is_known(), Ok(false)));
+        }
+    }
+
+    fn is_load(&self) -> bool {
+        self.sampled >= Self::ENOUGH && self.new >= self.sampled - self.sampled / 8
     }
 }

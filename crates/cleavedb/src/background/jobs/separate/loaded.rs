@@ -42,7 +42,7 @@ pub(crate) fn write_loaded<'r>(
 ) -> Result<Vec<ValuePointer>> {
     let item = |(id, (entry, header)): (u32, (Entry<'r>, Header))| {
         let seq = entry.seq;
-        PendingRecord { entry, source: ValueSource::Loaded(header), id, seq }
+        PendingRecord { entry, source: ValueSource::Memory(header), id, seq }
     };
     let items: Vec<_> = (0..).zip(records).map(item).collect();
     if items.is_empty() {

@@ -312,9 +312,9 @@ pub(super) fn write_groups(
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
         hot.admit(&mut plan);
-        let read = hot.promote(slot, &arena, &mut plan)?;
+        hot.promote(slot, &arena, &mut plan)?;
         let evacuated = hot.evacuate(slot, &arena, &mut plan)?;
-        log = log.with(&read, &[]).with(&evacuated, &[]);
+        log = log.with(&evacuated, &[]);
     }
     separated.places = vec![None; plan.records as usize];
     let FlushPlan { destinations, items, .. } = plan;

@@ -25,15 +25,15 @@ pub(super) enum ValueSource {
     Log(ValuePointer, Option<Arc<Chunk>>),
     /// The entry itself: a group tombstone of this kind.
     Stub(RecordKind),
-    /// The entry itself, with its stored value, in the memory of a load.
-    Loaded(Header),
+    /// The entry itself, with its stored value in memory.
+    Memory(Header),
 }
 
 impl PendingRecord<'_> {
     pub(super) fn len(&self) -> u64 {
         match self.source {
             ValueSource::Log(pointer, _) => u64::from(pointer.len),
-            ValueSource::Stub(_) | ValueSource::Loaded(_) => {
+            ValueSource::Stub(_) | ValueSource::Memory(_) => {
                 (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64
             }
         }
@@ -42,7 +42,7 @@ impl PendingRecord<'_> {
     pub(super) fn pointer(&self) -> Option<ValuePointer> {
         match self.source {
             ValueSource::Log(pointer, _) => Some(pointer),
-            ValueSource::Stub(_) | ValueSource::Loaded(_) => None,
+            ValueSource::Stub(_) | ValueSource::Memory(_) => None,
         }
     }
 
@@ -55,7 +55,7 @@ impl PendingRecord<'_> {
                 chunk.known(*pointer).into_iter().for_each(prefetch_bytes);
             }
             ValueSource::Log(pointer, None) => log.prefetch(*pointer),
-            ValueSource::Stub(_) | ValueSource::Loaded(_) => {}
+            ValueSource::Stub(_) | ValueSource::Memory(_) => {}
         }
     }
 }

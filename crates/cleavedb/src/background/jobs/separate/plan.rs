@@ -33,7 +33,8 @@ pub(super) struct Newest<'e> {
     pub(super) entry: Entry<'e>,
     /// The position of its destination.
     pub(super) position: usize,
-    /// The position of its record for a group, if it has one and may become hot.
+    /// The position of its record for a group, if it has one and may become hot. A short value has
+    /// none, and may become hot as well.
     pub(super) item: Option<usize>,
 }
 

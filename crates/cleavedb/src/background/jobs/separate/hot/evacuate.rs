@@ -4,11 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::RecordKind;
-use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
+use cleavedb_base::record::{Header, RecordKind};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo, ValuePointer,
+};
 use cleavedb_hot::change::HotReason;
 use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
 use cleavedb_hot::segment::HotKey;
@@ -16,10 +19,11 @@ use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::GroupTable;
 use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::{Extent, key_block};
+use cleavedb_values::{GroupTable, ReadBuffers};
 
+use super::super::lost;
 use super::super::pending::{PendingRecord, ValueSource};
 use super::super::plan::FlushPlan;
 use super::{HotArrival, HotFlush};
@@ -97,15 +101,16 @@ impl<'e> HotFlush<'_, 'e> {
         let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
-        let demoted_from = plan.items.len();
+        let (demoted_from, mut short) = (plan.items.len(), Vec::new());
         for place in &victims {
-            let segment = self.leave(*place, slot, arena, plan, &mut old_stubs)?;
+            let segment = self.leave(*place, slot, arena, plan, &mut old_stubs, &mut short)?;
             files.push(segment);
             let extent = self.table.extents_apart().find(|e| e.place == *place);
             if extent.is_some_and(|extent| self.left(extent) == 0) {
                 self.change.gone.push(*place);
             }
         }
+        self.demote_short(&short)?;
         // A flush hands its records to groups in the order of the index.
         if plan.items.len() > demoted_from {
             plan.items.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
@@ -122,6 +127,7 @@ impl<'e> HotFlush<'_, 'e> {
         arena: &'e Arena,
         plan: &mut FlushPlan<'e>,
         old_stubs: &mut Vec<Stub<'e>>,
+        short: &mut Vec<(&'e [u8], ValuePointer)>,
     ) -> Result<Arc<Segment>> {
         let handle = self.state.segments.extent(place)?.clone();
         let segment = handle.segment().clone();
@@ -152,20 +158,49 @@ impl<'e> HotFlush<'_, 'e> {
             let kept = arena.copy(&[encoded_key]);
             let entry =
                 Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
-            let item = plan.record(entry, ValueSource::Log(pointer, None), seq);
+            let item =
+                |plan: &mut FlushPlan<'e>| plan.record(entry, ValueSource::Log(pointer, None), seq);
             self.dies(pointer);
             // What a range tombstone covers is left to the next compaction, by an entry.
             if self.store.keeps(key) && !self.deleted.covers(kept, seq) {
-                self.add(item, HotArrival { key, heat: 0, reason: HotReason::Kept });
+                let arrival = HotArrival { key, heat: 0, reason: HotReason::Kept };
+                self.add(item(plan), arrival);
+                return Ok(());
+            }
+            self.change.demoted.push(key);
+            self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
+            if self.is_short(kept, &record.header) {
+                short.push((kept, pointer));
             } else {
+                let item = item(plan);
                 self.entry(kept, seq, Content::pointer(pointer), Some(item.id));
-                self.change.demoted.push(key);
-                self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
                 plan.items.push(item);
             }
             Ok(())
         })?;
         Ok(segment)
+    }
+
+    /// Whether the value of a record lies in the index when its key is cold (algorithm 2).
+    fn is_short(&self, encoded_key: &[u8], header: &Header) -> bool {
+        let keyspace = self.engine.catalog.find(encoded_key);
+        // The values of a dropped keyspace go wherever they are.
+        let from = keyspace.map_or(0, |(keyspace, _)| keyspace.separated_from);
+        !header.compressed && (header.value_len as usize) < from
+    }
+
+    /// Gives the values of these records, in segments that leave, back to the index.
+    fn demote_short(&mut self, short: &[(&'e [u8], ValuePointer)]) -> Result<()> {
+        let wanted: Vec<ValuePointer> = short.iter().map(|(_, pointer)| *pointer).collect();
+        let (segments, pages) = (&self.state.segments, &self.engine.spare_pages.flush);
+        let chunks = segments.prefetch_records(&wanted, ReadBuffers::Pooled(pages));
+        for ((key, pointer), chunk) in short.iter().zip(chunks) {
+            let version = segments.read_version(chunk.as_deref(), *pointer, key)?;
+            let (seq, value) = version.ok_or_else(lost)?;
+            let value = if planted(Bug::ShortDemotedEmpty) { Bytes::new() } else { value };
+            self.entry(key, seq, Content::Inline(EntryKind::Inline, (*value).into()), None);
+        }
+        Ok(())
     }
 
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.

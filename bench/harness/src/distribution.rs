@@ -10,7 +10,8 @@
 //! folds their hashes onto the records. The folded distribution is flatter than a Zipfian one over
 //! the records themselves would be: at 0.99 the most popular record draws 1 / 26.47 = 3.8% of all
 //! requests, at any number of records, and of a million records 42% of all requests are spread
-//! evenly, of two million 39%. It is kept, because YCSB's figures are made with it; [`Skew`] may ask for another.
+//! evenly, of two million 39%. It is kept, because YCSB's figures are made with it; [`Skew`] may
+//! ask for another.
 
 use std::str::FromStr;
 

@@ -160,6 +160,13 @@ pub struct Pages {
     /// Write its tables to this file as Markdown
     #[arg(long, value_name = "FILE.md")]
     pub markdown: Option<PathBuf>,
+    /// Write what documents quote to this file as Markdown: of lists the default preset, hoakv and
+    /// the best one beside the peers, of a paper's experiments its own preset beside all others
+    #[arg(long, value_name = "FILE.md")]
+    pub brief: Option<PathBuf>,
+    /// Draw the default preset's throughput as a multiple of the baseline's
+    #[arg(long, value_name = "FILE.svg")]
+    pub chart: Option<PathBuf>,
 }
 
 /// Engines and conditions of a suite.
@@ -190,7 +197,7 @@ pub struct SuiteArgs {
     /// Do not limit memory: data may fit the page cache
     #[arg(long, conflicts_with = "memory_limit")]
     pub no_memory_limit: bool,
-    /// Seconds after which a workload other than a load or a pass of HashKV ends, instead of the
+    /// Seconds after which a workload other than a load or a pass of updates ends, instead of the
     /// suite's own
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub duration: Option<u64>,

@@ -100,7 +100,7 @@ pub struct BenchArgs {
     /// Measured operations of each workload but loads, in place of its own share of the records
     #[arg(long, value_parser = units::parse)]
     pub operations: Option<u64>,
-    /// Seconds after which a workload (but a load, or a pass of HashKV) ends
+    /// Seconds after which a workload (but a load, or a pass of updates) ends
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<f64>,
     /// Start measuring at once

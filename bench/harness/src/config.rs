@@ -259,8 +259,12 @@ mod tests {
             assert_eq!(config.duration_of(&phase), None, "{}", phase.name);
             assert_eq!(config.operations_of(&phase), 1_000_000, "{}", phase.name);
         }
-        let update = select(&["update"]).unwrap().pop().unwrap();
-        assert_eq!(config.duration_of(&update), duration);
+        let passes = ["update", "update-zipfian", "update-moving", "churn", "queue"];
+        for pass in select(&passes).unwrap().iter().filter(|it| it.writes() && !it.is_load()) {
+            assert_eq!(config.duration_of(pass), None, "{}", pass.name);
+        }
+        let mixed = select(&["ycsb-a"]).unwrap().pop().unwrap();
+        assert_eq!(config.duration_of(&mixed), duration);
         let fewer = Config { operations: Some(10), ..config };
         let phase = select(&["hashkv"]).unwrap().pop().unwrap();
         assert_eq!(fewer.operations_of(&phase), 10, "a number that is asked for counts");

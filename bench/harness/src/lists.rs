@@ -3,6 +3,9 @@
 //! A list is what one process runs on one engine. Options of engines are their defaults; a list
 //! sets sizes and conditions only.
 
+/// The suite behind `docs/figures.md`.
+pub const FIGURES: &str = "figures";
+
 /// An entry of the table of lists.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
@@ -51,6 +54,14 @@ pub(crate) const LISTS: &[Entry] = &[
         // E inserts so little in its time that D finds the same store; a second load would cost
         // more than it tells.
         workloads: "load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-e,ycsb-d",
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "plain-1KiB",
+        about: "plain Zipf on a warm store: updates, YCSB A to C on 1,000,000 records of 1 KiB",
+        workloads: "load,update-zipfian,ycsb-a,ycsb-b,ycsb-c",
+        more: &["--zipfian-ranks", "records", "--warm-up", "still"],
         without: SLOW,
         ..BASE
     },
@@ -209,6 +220,24 @@ pub(crate) const SUITES: &[SuiteEntry] = &[
             "basic-100B",
             "basic-64KiB",
         ],
+        ..SUITE
+    },
+    SuiteEntry {
+        name: FIGURES,
+        about: "what `docs/figures.md` shows: all presets, RocksDB, BlobDB, LevelDB and fjall; two \
+                hours for each of three repetitions",
+        lists: &[
+            "basic-1KiB",
+            "ycsb-1KiB",
+            "plain-1KiB",
+            "hashkv",
+            "mixed-1KiB",
+            "ranges-4KiB",
+            "threads-1KiB",
+            "basic-100B",
+            "basic-64KiB",
+        ],
+        drawn: true,
         ..SUITE
     },
     SuiteEntry {

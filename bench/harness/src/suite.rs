@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::{BenchError, Result};
 use crate::experiments::{Experiment, Run, all};
 use crate::features::{FEATURES, Feature};
+pub use crate::lists::FIGURES;
 use crate::lists::{Entry, LISTS, SUITES, SuiteEntry};
 
 const MIB: u64 = 1 << 20;
@@ -79,7 +80,7 @@ impl Suite {
             drawn,
             in_pieces: false,
             memory_limit: memory * MIB,
-            timeout: Duration::from_secs(600),
+            timeout: Duration::from_secs(1200),
             budget: None,
             each: Some(Duration::from_secs(seconds)),
         })

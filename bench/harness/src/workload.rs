@@ -237,6 +237,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "replace uniform records, as many as there are",
         mix: UPDATE_ONLY,
         operations: 1.0,
+        is_pass: true,
         ..BASE
     },
     Workload {
@@ -269,6 +270,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "half updates, half deletes, uniform, as many as there are records",
         mix: &[(Action::Update, 50), (Action::Delete, 50)],
         operations: 1.0,
+        is_pass: true,
         ..BASE
     },
     Workload {
@@ -277,6 +279,7 @@ pub const WORKLOADS: &[Workload] = &[
         mix: UPDATE_ONLY,
         distribution: Distribution::Zipfian,
         operations: 1.0,
+        is_pass: true,
         ..BASE
     },
     Workload {
@@ -285,6 +288,7 @@ pub const WORKLOADS: &[Workload] = &[
         mix: UPDATE_ONLY,
         distribution: Distribution::Moving,
         operations: 1.0,
+        is_pass: true,
         ..BASE
     },
     Workload {
@@ -298,6 +302,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "insert a record, remove the oldest: all records are replaced once",
         mix: &[(Action::Insert, 50), (Action::Expire, 50)],
         operations: 2.0,
+        is_pass: true,
         ..BASE
     },
     Workload {

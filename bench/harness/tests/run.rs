@@ -284,7 +284,7 @@ fn a_failing_engine_ends_the_run_with_its_own_words() {
 fn time_and_counts_end_a_workload_but_never_a_load() {
     let duration = Some(std::time::Duration::from_millis(50));
     let timed = Config { duration, ..config(2) };
-    let (results, found) = run(Fault::None, &timed, &["load", "update"]).unwrap();
+    let (results, found) = run(Fault::None, &timed, &["load", "ycsb-a"]).unwrap();
     assert_eq!(results[0].speed.operations, 3000);
     assert!(results[1].speed.running_seconds >= 0.05 && found.passed());
     let counted = Config { operations: Some(77), ..config(2) };

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleavedb_bench::report::{Results, collect, html, summary, text};
+use cleavedb::Preset;
+use cleavedb_bench::report::{Results, brief, collect, html, summary, text};
 use cleavedb_cli::console::Console;
 use cleavedb_cli::failure::{Exit, Failure, Result};
 
@@ -31,7 +32,21 @@ pub(super) fn run(asked: &Asked<'_>, console: &Console) -> Result<Exit> {
         write(path, &text::markdown(&results))?;
         console.note(&format!("tables: {}", path.display()));
     }
+    let default = engine_of(Preset::default());
+    if let Some(path) = &asked.pages.brief {
+        write(path, &brief::brief(&results, &[&default, &engine_of(Preset::HoaKv)]))?;
+        console.note(&format!("what documents quote: {}", path.display()));
+    }
+    if let Some(path) = &asked.pages.chart {
+        write(path, &brief::chart(&results, &default))?;
+        console.note(&format!("chart: {}", path.display()));
+    }
     Ok(Exit::Done)
+}
+
+/// The engine of a preset, as results name it.
+pub(super) fn engine_of(preset: Preset) -> String {
+    format!("cleave-{preset}")
 }
 
 fn show(results: &Results, console: &Console) -> Result<()> {

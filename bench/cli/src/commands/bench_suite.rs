@@ -12,14 +12,14 @@ use cleavedb_bench::orchestrate::target::{Target, choose, find_peers, list_peers
 use cleavedb_bench::orchestrate::trial;
 use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
 use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
-use cleavedb_bench::suite::Suite;
+use cleavedb_bench::suite::{FIGURES, Suite};
 use cleavedb_cli::console::Console;
 use cleavedb_cli::failure::{Exit, Failure, Result};
 use cleavedb_cli::global::Global;
 use cleavedb_cli::interrupt;
 
 use crate::bench_args::{Many, Pages, SuiteArgs};
-use crate::commands::bench_report::{self, Asked};
+use crate::commands::bench_report::{self, Asked, engine_of};
 use crate::failure::failed;
 
 /// Engines of the two-minute benchmark: the default preset, the one that keeps values in the tree,
@@ -28,6 +28,9 @@ const FEW: [&str; 3] = ["cleave-ktstore", "cleave-lsm", "rocksdb"];
 
 /// Engines of the benchmark of features: two presets, and the peers that have some of them.
 const FEATURED: [&str; 6] = ["cleave-ktstore", "cleave-lsm", "rocksdb", "leveldb", "fjall", "redb"];
+
+/// The peers beside all presets in the suite of `docs/figures.md`.
+const SHOWN: [&str; 4] = ["rocksdb", "blobdb", "leveldb", "fjall"];
 
 /// Engines that run if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ enum Engines {
     Few,
     /// The engines of the benchmark of features.
     Featured,
+    /// All presets, and the peers of `docs/figures.md`.
+    Shown,
     /// All presets and all peers.
     All,
 }
@@ -78,7 +83,8 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let mut suite = Suite::named(config).map_err(failed)?;
             suite.keep(only).map_err(failed)?;
             let args = kept(args, &format!("suite-{config}"));
-            let targets = targets(&args, Engines::All, global, console)?;
+            let engines = if config == FIGURES { Engines::Shown } else { Engines::All };
+            let targets = targets(&args, engines, global, console)?;
             interrupt::watch(console)?;
             measure(suite, &args, targets, console)
         }
@@ -195,7 +201,7 @@ fn exit(finish: Finish) -> Result<Exit> {
 fn preset(preset: Preset) -> Result<Target> {
     let own = Path::new("this program");
     Ok(Target {
-        engine: format!("cleave-{preset}"),
+        engine: engine_of(preset),
         program: env::current_exe().map_err(Failure::file("find", own))?,
         arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
         extra: false,
@@ -217,13 +223,15 @@ fn targets(
     let usual = match engines {
         Engines::Few => &FEW[..],
         Engines::Featured => &FEATURED,
+        Engines::Shown => &SHOWN,
         Engines::Presets | Engines::All => &[],
     };
     if !usual.is_empty() && args.engines.is_empty() {
-        let asked = global.preset.map(|preset| format!("cleave-{preset}"));
-        let few = |target: &Target| {
-            usual.contains(&&*target.engine) || asked.as_ref() == Some(&target.engine)
+        let asked = |engine: &str| match engines {
+            Engines::Shown => Preset::ALL.into_iter().any(|own| engine_of(own) == engine),
+            _ => global.preset.is_some_and(|own| engine_of(own) == engine),
         };
+        let few = |target: &Target| usual.contains(&&*target.engine) || asked(&target.engine);
         let (taken, left): (Vec<_>, Vec<_>) = targets.into_iter().partition(few);
         if !left.is_empty() {
             let names: Vec<_> = left.iter().map(|target| target.engine.as_str()).collect();
@@ -285,7 +293,8 @@ fn announce(settings: &Settings, console: &Console) {
 /// The typed command, without arguments that only name places or select a part, so that it can be
 /// repeated elsewhere.
 fn typed(given: impl Iterator<Item = String>) -> String {
-    const DROPPED: [&str; 6] = ["--only", "--dir", "--results", "--out", "--markdown", "--peers"];
+    const DROPPED: [&str; 8] =
+        ["--only", "--dir", "--results", "--out", "--markdown", "--brief", "--chart", "--peers"];
     let mut words = vec!["cleave".to_owned()];
     let mut given = given.skip(1);
     while let Some(word) = given.next() {

@@ -91,3 +91,22 @@ fn what_is_of_one_preset_is_refused() {
         ran.fails(2, &format!("--{option} is for one preset at a time"));
     }
 }
+
+/// One run fills `docs/figures.md` and draws its chart.
+#[test]
+fn a_document_has_its_tables_and_its_chart_from_a_run() {
+    let home = Home::new();
+    let small = ["--records", "3000", "-w", "load,update", "--results", "r.jsonl"];
+    for preset in ["ktstore", "hoakv", "lsm"] {
+        home.run(&[&["--preset", preset, "bench"][..], &small].concat()).ok();
+    }
+    let files = ["--brief", "b.md", "--chart", "c.svg", "--baseline", "cleave-lsm"];
+    home.run(&[&["bench", "report", "r.jsonl"][..], &files].concat()).ok();
+    let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
+    let header = read("b.md").lines().find(|line| line.starts_with("| list")).unwrap().to_owned();
+    let cells: Vec<_> = header.trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(cells, ["list", "workload", "`ktstore`", "`hoakv`", "best preset"]);
+    assert!(read("c.svg").starts_with("<svg") && read("c.svg").contains("update"));
+    let lists = home.run(&["bench", "suite", "--list"]).text();
+    assert!(lists.contains("figures") && lists.contains("plain-1KiB"), "{lists}");
+}

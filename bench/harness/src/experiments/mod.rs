@@ -244,6 +244,38 @@ mod tests {
         }
     }
 
+    /// The figures of a cell or a line: 0.93x, 36x, 600,592, 27%; no number of one or two digits,
+    /// which may be a name.
+    fn figures(cell: &str) -> Vec<&str> {
+        let words = cell.split(|c: char| c.is_whitespace() || "()/".contains(c));
+        let words = words.map(|word| word.trim_matches(|c: char| ",;.:*".contains(c)));
+        let figure = |word: &&str| {
+            let digits = word.trim_end_matches(['x', '%']);
+            digits.starts_with(|c: char| c.is_ascii_digit())
+                && digits.chars().all(|c| c.is_ascii_digit() || ",.".contains(c))
+                && (digits.len() > 2 || *word != digits)
+        };
+        words.filter(figure).collect()
+    }
+
+    /// A page quoted runs of which no file was kept.
+    #[test]
+    fn each_figure_of_an_experiment_comes_from_a_result_file() {
+        let results = include_str!("../../../../data/results/papers-hoakv.md");
+        let mut count = 0;
+        for (_, cells) in rows().iter().filter(|(paper, _)| *paper == "hoakv") {
+            let row = cells[0];
+            let names: Vec<_> = all().filter(|e| e.rows.contains(&row)).map(|e| e.name).collect();
+            let lines = || results.lines().filter(|line| names.iter().any(|it| line.contains(it)));
+            for figure in figures(cells[3]) {
+                let there = lines().any(|line| figures(line).contains(&figure));
+                assert!(there, "{row}: {figure} is in no line of the results on {names:?}");
+                count += 1;
+            }
+        }
+        assert!(count > 30, "{count}");
+    }
+
     #[test]
     fn every_entry_is_whole() {
         let names: HashSet<_> = all().map(|experiment| experiment.name).collect();

@@ -132,6 +132,13 @@ pub fn lines(series: &[Series], axes: &Axes<'_>) -> String {
     drawing(HEIGHT, |root| draw_lines(root, series, axes))
 }
 
+/// A drawing of bars that stands by itself, without the style sheet of a page.
+pub fn alone(svg: &str) -> String {
+    const PAPER: &str = r##"><rect width="100%" height="100%" fill="#FFFFFF"/>"##;
+    let coloured = svg.replace("#010000", "#2F6FB0").replace("#030000", "#888888");
+    coloured.replacen('>', PAPER, 1)
+}
+
 /// The sign of an engine in a legend.
 pub fn sign(paint: Paint) -> String {
     sized(36, 16, |root| {

@@ -12,6 +12,7 @@ pub mod summary;
 pub mod papers;
 pub mod text;
 pub mod chart;
+pub mod brief;
 pub mod figures;
 pub mod sweeps;
 pub mod html;

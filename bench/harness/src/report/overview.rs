@@ -41,14 +41,14 @@ pub fn overview(results: &Results) -> Table {
 
 /// What a row shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Figure {
+pub(super) enum Figure {
     Thousands,
     Ones,
     Latency,
 }
 
 impl Figure {
-    fn of(group: &Group, workload: &str) -> Self {
+    pub(super) fn of(group: &Group, workload: &str) -> Self {
         let rows = || group.of(workload);
         if rows().any(|row| row.typical().conditions.target_rate.is_some()) {
             return Self::Latency;
@@ -57,7 +57,7 @@ impl Figure {
         if speeds.fold(0.0, f64::max) < 1000.0 { Self::Ones } else { Self::Thousands }
     }
 
-    fn name(self, workload: &str) -> String {
+    pub(super) fn name(self, workload: &str) -> String {
         match self {
             Self::Thousands => workload.to_owned(),
             Self::Ones => format!("{workload}, op/s"),
@@ -65,7 +65,7 @@ impl Figure {
         }
     }
 
-    fn value(self, row: &Row) -> Option<f64> {
+    pub(super) fn value(self, row: &Row) -> Option<f64> {
         let median = |metric: &Metric| row.spread(metric).map(|spread| spread.median);
         match self {
             Self::Thousands => median(&SETTLED).map(|per_second| per_second / 1000.0),
@@ -76,7 +76,13 @@ impl Figure {
 }
 
 /// The figure of `engine`, or why there is none.
-fn cell(results: &Results, group: &Group, workload: &str, engine: &str, figure: Figure) -> String {
+pub(super) fn cell(
+    results: &Results,
+    group: &Group,
+    workload: &str,
+    engine: &str,
+    figure: Figure,
+) -> String {
     match group.of(workload).find(|row| row.engine == engine) {
         Some(row) if row.wrong => "WRONG".to_owned(),
         Some(row) => figure.value(row).map_or(NONE.to_owned(), short),

@@ -112,3 +112,74 @@ fn warm(row: &Row) -> String {
         None => "cold".to_owned(),
     }
 }
+
+/// The experiments of `paper`: the figures of its own engine, and those of each other engine with
+/// its own as a multiple of them.
+pub(super) fn beside(results: &Results, paper: &str) -> Table {
+    let experiments = || all().filter(|experiment| experiment.paper == paper);
+    let runs = experiments().flat_map(|own| own.runs().into_iter().map(move |run| (own, run)));
+    let groups: Vec<_> = runs
+        .filter_map(|(own, run)| {
+            let name = list_name(own, &run.label);
+            let group = results.groups.iter().find(|group| group.name == name)?;
+            Some((own, run, group))
+        })
+        .collect();
+    let own = format!("cleave-{}", paper.replace('-', ""));
+    let ran = |engine: &String| groups.iter().any(|(.., group)| group.engines.contains(engine));
+    let mut engines: Vec<_> = results.engines().into_iter().filter(ran).collect();
+    engines.sort_by_key(|engine| *engine != own);
+    let header = ["experiment", "setting", "workload", "figure"].map(str::to_owned).into_iter();
+    let header = header.chain(engines.iter().cloned()).chain(["warm".to_owned()]);
+    let mut table = Table::new(header, 4..4 + engines.len());
+    for (experiment, run, group) in &groups {
+        let shown = group.workloads().into_iter().filter(|it| experiment.does_show(it));
+        for (workload, metric) in
+            shown.flat_map(|it| experiment.metrics.iter().map(move |metric| (it, *metric)))
+        {
+            let row = |engine: &String| group.of(workload).find(|row| row.engine == *engine);
+            let first = engines.first().and_then(row);
+            let cells: Vec<_> =
+                engines.iter().map(|engine| multiple(row(engine), first, metric)).collect();
+            if cells.iter().any(|cell| cell != NONE) {
+                let names = [experiment.name, &run.label, workload, metric.name()];
+                let names = names.map(str::to_owned).into_iter().chain(cells);
+                table.rows.push(names.chain([warm_of(group, workload)]).collect());
+            }
+        }
+    }
+    table
+}
+
+/// The figure of `row`, and that of `first` as a multiple of it if that is another one.
+fn multiple(row: Option<&Row>, first: Option<&Row>, metric: Metric) -> String {
+    let values = |row: &Row| row.of_rounds(|run| metric.of(run));
+    let median = |row: &Row| Spread::of(values(row).into_iter().map(|(_, value)| value));
+    let Some((row, spread)) = row.and_then(|row| Some((row, median(row)?))) else {
+        return NONE.to_owned();
+    };
+    if row.wrong {
+        return "WRONG VALUES".to_owned();
+    }
+    let first = first.filter(|first| first.engine != row.engine && !first.wrong);
+    let times = first.and_then(|first| ratio(&values(first), &values(row)));
+    let times = times.map_or(String::new(), |times| format!(" ({}x)", short(times)));
+    format!("{}{times}", short(spread.median))
+}
+
+/// How warm the stores of `workload` were: that of each engine whose words are others than those of
+/// the engine before.
+fn warm_of(group: &Group, workload: &str) -> String {
+    let mut words: Vec<(String, &str)> = Vec::new();
+    for row in group.of(workload) {
+        if words.last().is_none_or(|(said, _)| *said != warm(row)) {
+            words.push((warm(row), &row.engine));
+        }
+    }
+    let several = words.len() > 1;
+    let told = words.into_iter().map(|(said, engine)| match several {
+        true => format!("{engine}: {said}"),
+        false => said,
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

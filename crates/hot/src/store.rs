@@ -93,6 +93,8 @@ pub struct HotStore {
     /// Whether keys that are read may become hot: not while the store, or the disk, is full.
     promotes: AtomicBool,
     promotions: Promotions,
+    /// Bytes that the store may have, as the last flush found.
+    capacity: AtomicU64,
     /// Segments that the last flush was to read.
     evacuated: Mutex<Vec<Location>>,
 }
@@ -114,7 +116,7 @@ impl HotStore {
     pub fn memory_max(bytes: u64) -> u64 {
         let records = records_in(bytes);
         let sketch = HeatSketch::memory_of(records as usize * SKETCHED) as u64;
-        records * PER_RECORD + sketch + Promotions::memory() as u64 + EMPTY
+        records * PER_RECORD + sketch + Promotions::memory_of(records) as u64 + EMPTY
     }
 
     /// An empty store of up to `bytes` bytes of records, in the database with this id. It adapts
@@ -147,7 +149,8 @@ impl HotStore {
             fixed_limit,
             judged: Mutex::new(Judged::new(half_life)),
             promotes: AtomicBool::new(true),
-            promotions: Promotions::new(),
+            promotions: Promotions::new(records),
+            capacity: AtomicU64::new(bytes),
             evacuated: Mutex::default(),
         }
     }
@@ -188,24 +191,22 @@ impl HotStore {
     }
 
     /// Called when a read has found the newest version of a tree key in its place outside the hot
-    /// store: if the key is hot enough, the next flush will move it here. Takes no lock that
-    /// another thread holds.
+    /// store: if the key is hot enough, the next flush will move it here, to a record of `len`
+    /// bytes. Takes no lock that another thread holds.
     #[inline]
-    pub fn found_cold(&self, encoded_key: &[u8]) {
+    pub fn found_cold(&self, encoded_key: &[u8], len: u32) {
         if !self.is_on() || !self.promotes.load(Ordering::Relaxed) {
             return;
         }
         let hash = self.key(encoded_key).hash;
         if self.sketch.estimate(hash) >= self.limit() {
-            self.promotions.propose(hash, encoded_key);
+            self.promotions.propose(hash, encoded_key, len);
         }
     }
 
-    /// Whether a flush should begin for the versions that wait to be moved here. `is_small` tells
-    /// whether the MemTable that it would cut is small: if not, they must have waited for some
-    /// time.
-    pub fn wants_flush(&self, is_small: impl Fn() -> bool) -> bool {
-        self.promotions.want_flush(is_small)
+    /// Whether a flush should begin for the keys that wait to be moved here.
+    pub fn wants_flush(&self) -> bool {
+        self.promotions.want_flush(self.capacity.load(Ordering::Relaxed))
     }
 
     /// Called by a read that finds that a flush should begin: returns whether it is the first one,
@@ -324,6 +325,9 @@ impl HotStore {
                 record.ok_or_else(|| Error::corruption("a hot record is in no segment"))?;
             let slot = Slot { segment: numbers[put.segment], record };
             self.put(put.key, slot, put.heat);
+            if put.reason == HotReason::Promoted {
+                self.promotions.forget(put.key.hash);
+            }
         }
         let count = |reason| change.puts.iter().filter(|put| put.reason == reason).count();
         let kept = count(HotReason::Kept);
@@ -444,8 +448,10 @@ impl HotStore {
             segments: segments.iter().count() as u64,
             index_memory,
             memory: index_memory
-                + (of_segments + self.sketch.memory() + Promotions::memory() + size_of::<Self>())
-                    as u64,
+                + (of_segments
+                    + self.sketch.memory()
+                    + self.promotions.memory()
+                    + size_of::<Self>()) as u64,
             limit: self.is_on().then(|| self.limit()),
             reads: sum(&self.reads),
             hits: sum(&self.hits),

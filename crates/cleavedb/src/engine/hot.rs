@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use cleavedb_base::{Location, ValuePointer};
 use cleavedb_hot::HotStore;
+use cleavedb_hot::segment::{RECORD_MIN, record_max};
 
 use super::Engine;
+use crate::store::limit::PROMOTED;
 
 /// The stores apart.
 pub(crate) struct Apart {
     /// Where the layout has a hot store.
     pub(crate) hot: Option<Arc<HotStore>>,
 }
-
-/// Bytes of keys and values that a MemTable may have to be flushed for promotions at any time: the
-/// promoted records are about as many.
-const SMALL: u64 = 4 << 20;
 
 impl Engine {
     /// Whether there is a store apart.
@@ -47,13 +45,24 @@ impl Engine {
         self.apart.hot.as_deref().map(HotStore::take_evacuated).unwrap_or_default()
     }
 
-    /// Whether a flush should begin for keys that were read often, to move them to a store apart.
+    /// Whether a record of this length may be in a store apart.
+    pub(crate) fn fits_apart(&self, len: u64) -> bool {
+        let most = record_max(self.options.tuning.groups.hot_segment_bytes);
+        (u64::from(RECORD_MIN)..=most.min(self.options.hot_bytes)).contains(&len)
+    }
+
+    /// Whether a flush moves a record of this length to a store apart if its key is read often.
+    pub(crate) fn is_promoted(&self, len: u64) -> bool {
+        self.fits_apart(len) && len <= self.options.hot_bytes / PROMOTED
+    }
+
+    /// Whether a flush should begin for keys that were read often, to move them to a store apart:
+    /// not while level 0 has as many runs as a compaction takes, lest there be many short ones.
     pub(crate) fn promotions_want_flush(&self) -> bool {
-        let is_small = || {
-            let state = self.state.load();
-            let before = state.memtables.first().map(|slot| slot.written_before);
-            before.is_some_and(|before| self.counters.user_bytes.get() <= before + SMALL)
+        let is_behind = || {
+            let runs_max = self.space().compaction_options().l0_runs_max;
+            self.state.load().version.runs().len() >= runs_max
         };
-        self.apart.hot.as_ref().is_some_and(|store| store.wants_flush(is_small))
+        self.apart.hot.as_ref().is_some_and(|store| store.wants_flush()) && !is_behind()
     }
 }

@@ -141,7 +141,7 @@ fn read_with<T>(
         let read = |state: &ReadState| {
             // Only a value that stays becomes hot.
             if read_for == ReadFor::Caller && until.is_never() {
-                look.found_cold(key);
+                look.found_cold(key, record.pointer.len as usize);
             }
             of_record(state, record)
         };

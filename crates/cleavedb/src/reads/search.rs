@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::limits::KEY_LEN_MAX;
+use cleavedb_base::limits::{KEY_LEN_MAX, KEYSPACE_PREFIX_LEN};
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{
@@ -228,7 +229,8 @@ impl<'e> Look<'e> {
                     && read_for == ReadFor::Caller
                     && value.until.is_never()
                 {
-                    self.found_cold(key);
+                    let user_key = key.encoded.len() - KEYSPACE_PREFIX_LEN;
+                    self.found_cold(key, HEADER_LEN + user_key + value.value.len());
                 }
             }),
             Step::Moving => None,
@@ -387,11 +389,12 @@ impl<'e> Look<'e> {
         self.engine.records.as_ref()?.get(key.encoded, key.hash, seq)
     }
 
-    /// Tells the hot store that a key was read whose version lies elsewhere.
+    /// Tells the hot store that a key was read whose version, of a record of `len` bytes, lies
+    /// elsewhere.
     #[inline(always)]
-    pub(crate) fn found_cold(&self, key: SearchKey<'_>) {
+    pub(crate) fn found_cold(&self, key: SearchKey<'_>, len: usize) {
         if let Some(HotView { store, .. }) = &self.hot {
-            found_cold(self.engine, store, key);
+            found_cold(self.engine, store, key, len);
         }
     }
 
@@ -419,8 +422,12 @@ impl<'e> Look<'e> {
     }
 }
 
-fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>) {
-    store.found_cold(key.encoded);
+fn found_cold(engine: &Engine, store: &HotStore, key: SearchKey<'_>, len: usize) {
+    // A flush that begins for promotions alone must find some.
+    if !engine.is_promoted(len as u64) {
+        return;
+    }
+    store.found_cold(key.encoded, len as u32);
     if engine.promotions_want_flush() && store.asks_for_flush() {
         engine.jobs.wake();
     }

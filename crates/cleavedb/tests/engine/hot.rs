@@ -1,8 +1,9 @@
 //! The hot store of HoaKV: every state of a key under every operation.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb::Db;
+use cleavedb::{Background, Db, Options, Preset};
 use cleavedb_storage::Storage;
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
@@ -96,6 +97,36 @@ fn short_values_become_hot_and_come_back_to_the_index() {
 #[test]
 fn reads_alone_go_on_to_move_keys_to_a_store_that_was_too_long() {
     reads_go_on_to_promote().unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// A regression: while others wrote, keys that were read became hot only every ten seconds. Flushes
+/// for them alone wait for compactions where level 0 has many runs.
+#[test]
+fn keys_that_are_read_beside_writers_become_hot_as_fast_as_level_0_takes_them() {
+    const PART: u32 = 640;
+    const PARTS: u32 = 20;
+    let mut setup = Setup::hot(true);
+    setup.options = Options { background: Background::Manual, ..Options::preset(Preset::HoaKv) };
+    setup.options.tuning.groups.heat_limit = Some(1);
+    let storages: Vec<Arc<dyn Storage>> = vec![Arc::new(Sim::new())];
+    let db = open_all(&storages, &setup).unwrap();
+    let write = |keys: Range<u32>| keys.for_each(|i| db.put(key(i), value(i, 0)).unwrap());
+    write(0..PART * PARTS);
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    write(50_000..56_000);
+    let mut runs = Vec::new();
+    for part in 0..PARTS {
+        write(60_000 + part..60_001 + part);
+        let read = part * PART..(part + 1) * PART;
+        read.for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0)));
+        assert!(db.step().unwrap(), "part {part}: nothing is due");
+        let metrics = db.metrics();
+        let promoted = metrics.hot.unwrap().stats.promoted;
+        assert!(part > 2 || promoted > u64::from(part * PART + PART / 2), "{part}: {promoted}");
+        runs.push(metrics.levels[0].runs);
+    }
+    assert!(runs.iter().max() == Some(&12), "{runs:?}");
 }
 
 /// Only flushes changed the hot store: what was dead in it stayed until the next writes.

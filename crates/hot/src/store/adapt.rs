@@ -40,6 +40,7 @@ impl HotStore {
     pub fn adapt(&self, fill: Fill) {
         let mut judged = self.judged.lock();
         judged.fill = fill;
+        self.capacity.store(fill.capacity, Ordering::Relaxed);
         let pays = self.cool_and_judge(&mut judged);
         let keys = self.len() as u64 * 100 / self.keys_max;
         let filled = keys.max(fill.live.saturating_mul(100) / fill.capacity.max(1));

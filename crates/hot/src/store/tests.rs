@@ -68,8 +68,8 @@ fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
     let (key, proposed) = (store.key(b"read"), [Box::from(*b"read")]);
     let read = || {
         assert_eq!(store.read(key), None);
-        store.found_cold(b"read");
-        assert!(!store.wants_flush(|| true), "too few for a flush of their own");
+        store.found_cold(b"read", 100);
+        assert!(!store.wants_flush(), "too few for a flush of their own");
         store.take_promotions()
     };
     assert_eq!(read(), proposed);
@@ -81,6 +81,24 @@ fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
     assert_eq!(read(), []);
     store.set_promotes(true);
     assert_eq!(read(), proposed);
+}
+
+/// Reads leave a key for the next flush again until they find the copy.
+#[test]
+fn a_key_that_a_flush_has_moved_does_not_wait_for_another() {
+    let store = HotStore::new(7, 1 << 20, Some(1));
+    let found = |key: &[u8]| {
+        assert_eq!(store.read(store.key(key)), None);
+        store.found_cold(key, 100);
+    };
+    found(b"moved");
+    assert_eq!(store.take_promotions().len(), 1);
+    found(b"moved");
+    found(b"other");
+    let mut change = added(&store, 1, &[b"moved"]);
+    change.puts.iter_mut().for_each(|put| put.reason = HotReason::Promoted);
+    applied(&store, &change);
+    assert_eq!(store.take_promotions(), [Box::from(*b"other")]);
 }
 
 #[test]

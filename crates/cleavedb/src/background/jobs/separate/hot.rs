@@ -30,7 +30,7 @@ use cleavedb_base::{
 };
 use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
-use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MIN, record_max};
+use cleavedb_hot::segment::{HotKey, HotSegmentBuilder};
 use cleavedb_hot::store::{Fill, HotStore};
 use cleavedb_index::{Entry, Fragments, Retention};
 use cleavedb_values::collect::record::Content;
@@ -220,7 +220,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let takes = self.store.is_on() && self.has_room(LATE / 2);
         let record = match *item {
             _ if !takes => None,
-            Some(item) => self.fits(plan.items[item].len()).then(|| plan.items.remove(item)),
+            Some(item) => {
+                self.engine.fits_apart(plan.items[item].len()).then(|| plan.items.remove(item))
+            }
             None => self.short_record(entry, plan),
         };
         match record {
@@ -253,7 +255,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             return None;
         }
         let header = Header::new(RecordKind::Separated, keyspace, entry.seq, key, entry.value);
-        let fits = self.fits(header.record_len() as u64);
+        let fits = self.engine.fits_apart(header.record_len() as u64);
         fits.then(|| plan.record(*entry, ValueSource::Memory(header), entry.seq))
     }
 
@@ -318,7 +320,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(&mut plan.items));
         for (at, item) in (0..).zip(all) {
             let found = hot.next_if(|(candidate, _)| candidate.item == at);
-            match found.filter(|_| self.has_room_for_key() && self.fits(item.len())) {
+            match found.filter(|_| self.has_room_for_key() && self.engine.fits_apart(item.len())) {
                 Some((candidate, heat)) => {
                     plan.destinations[candidate.position as usize] = Destination::Apart;
                     let (key, reason) = (candidate.key, HotReason::Admitted);
@@ -337,12 +339,6 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     /// Whether one more key may become hot.
     fn has_room_for_key(&self) -> bool {
         self.has_room(LATE) && !self.store.is_crowded(self.new_keys)
-    }
-
-    /// Whether a record of this length may be hot.
-    fn fits(&self, len: u64) -> bool {
-        let most = record_max(self.engine.options.tuning.groups.hot_segment_bytes);
-        (u64::from(RECORD_MIN)..=self.capacity.min(most)).contains(&len)
     }
 
     /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.

@@ -86,11 +86,13 @@ impl<'e> HotFlush<'_, 'e> {
             EntryKind::Inline if keyspace != KeyspaceId::SYSTEM => {
                 let value = &newest.value;
                 let header = Header::new(RecordKind::Separated, keyspace, last, user_key, value);
-                self.fits(header.record_len() as u64).then(|| (entry(value), header))
+                self.engine.fits_apart(header.record_len() as u64).then(|| (entry(value), header))
             }
             EntryKind::Pointer => {
                 let pointer = ValuePointer::decode(&newest.value)?;
-                if !self.state.segments.is_there(pointer) || !self.fits(pointer.len.into()) {
+                if !self.state.segments.is_there(pointer)
+                    || !self.engine.fits_apart(pointer.len.into())
+                {
                     return Ok(None);
                 }
                 let segment = self.state.segments.find(pointer)?;

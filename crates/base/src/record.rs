@@ -317,6 +317,11 @@ impl Header {
         }
     }
 
+    /// Length of the value, in bytes, if it is stored as it is.
+    pub fn plain_len(&self) -> Option<usize> {
+        (!self.compressed).then_some(self.value_len as usize)
+    }
+
     /// The header for a `value` that is stored compressed.
     #[must_use]
     pub fn of_compressed(self, key: &[u8], value: &[u8]) -> Self {

@@ -1,8 +1,8 @@
 //! The matrix of the hot store: every state of a key, what is done to it, and the snapshots around.
 //!
-//! A key is absent, in the index, separated, hot, or was hot; it is written, deleted, or left alone while
-//! its segment is evacuated. Each case also runs with a store that is too small, so that keys leave
-//! it; it is followed by a reopening, after which the store must be as it was.
+//! A key is absent, in the index, separated, hot, or was hot; it is written, deleted, or left alone
+//! while its segment is evacuated. Each case also runs with a store that is too small, so that keys
+//! leave it; it is followed by a reopening, after which the store must be as it was.
 
 use cleavedb::{Background, Db, Durability, Error, Options, Preset};
 use cleavedb_storage::FileKind;

@@ -1,12 +1,12 @@
 //! What a flush has for the hot store (HoaKV, section 3.3, algorithm 1).
 //!
 //! The flush decides, for the newest version of each key, whether it goes to a hot segment: because
-//! its key is hot already, or because it was accessed often enough. Its length does not matter:
-//! by it only cold values are divided, among the run and groups (algorithm 2). Such a version has
-//! no entry in the run. The first time a key becomes hot the run gets a *marker* for it, so that scans and
-//! collections find it in its place in the order of keys; updates of a hot key cost the index
-//! nothing. The newest entry of a hot key in the tables is always a marker: where the run has any
-//! other entry of it, such as an older version that a snapshot sees, it gets a marker as well.
+//! its key is hot already, or because it was accessed often enough. Its length only divides cold
+//! values, among the run and groups (algorithm 2). Such a version has no entry in the run. The
+//! first time a key becomes hot the run gets a *marker* for it, so that scans and collections find
+//! it in its place in the order of keys; updates of a hot key cost the index nothing. The newest
+//! entry of a hot key in the tables is always a marker: where the run has any other entry of it,
+//! such as an older version that a snapshot sees, it gets a marker as well.
 //!
 //! If the store is full, the flush evacuates segments ([`evacuation`]) in the same edit, so that no
 //! other job changes what is hot.
@@ -17,6 +17,7 @@
 //! deleted, or else a tag, since the value of that version is elsewhere.
 
 mod evacuate;
+mod novelty;
 mod promote;
 mod install;
 
@@ -42,6 +43,7 @@ use std::collections::BTreeMap;
 use self::evacuate::Stub;
 pub(crate) use self::evacuate::unclean;
 pub(crate) use self::install::ApartInstall;
+use self::novelty::Novelty;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::plan::{Destination, FlushPlan, Newest};
@@ -154,7 +156,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         table: &'a GroupTable,
         deleted: &'a Fragments,
     ) -> Self {
-        let all_live = table.live() + in_tables(state);
+        // Of tables dead values count, too: there is no better estimate.
+        let in_tables = state.version.tables().map(|(_, table)| table.meta().size);
+        let all_live = table.live() + in_tables.sum::<u64>();
         let capacity = evacuation::capacity(engine.options.hot_bytes, all_live);
         let len: u64 = table.extents_apart().map(Extent::len).sum();
         let numbered = table.extents_apart().count() < SEGMENTS_MAX;
@@ -467,44 +471,5 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let died = self.died.iter().filter(|(place, _)| !gone.contains(place));
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
         died.chain(gone.iter().map(|place| GroupEdit::Remove(*place))).collect()
-    }
-}
-
-/// Bytes of all values in tables, with their keys, about: dead ones are counted, too.
-fn in_tables(state: &ReadState) -> u64 {
-    state.version.tables().map(|(_, table)| table.meta().size).sum()
-}
-
-/// Whether the keys of a flush are new, by a sample of them.
-///
-/// The paper (algorithm 1) writes a new pair to the ColdStore, whatever its heat. Here a flush
-/// nearly all of whose keys are new is a load, and heats nothing; among updates a new key counts as
-/// any other.
-#[derive(Default)]
-struct Novelty {
-    keys: u64,
-    sampled: u64,
-    new: u64,
-}
-
-impl Novelty {
-    /// One in this number of keys is sampled.
-    const INTERVAL: u64 = 64;
-
-    /// Samples that are enough to tell.
-    const ENOUGH: u64 = 16;
-
-    /// Meets a key that is not hot; `is_known` asks whether the tables may have it. A filter that
-    /// cannot be read makes the key a known one.
-    fn meet(&mut self, is_known: impl FnOnce() -> Result<bool>) {
-        self.keys += 1;
-        if self.keys.is_multiple_of(Self::INTERVAL) {
-            self.sampled += 1;
-            self.new += u64::from(matches!(is_known(), Ok(false)));
-        }
-    }
-
-    fn is_load(&self) -> bool {
-        self.sampled >= Self::ENOUGH && self.new >= self.sampled - self.sampled / 8
     }
 }

@@ -186,7 +186,7 @@ impl<'e> HotFlush<'_, 'e> {
         let keyspace = self.engine.catalog.find(encoded_key);
         // The values of a dropped keyspace go wherever they are.
         let from = keyspace.map_or(0, |(keyspace, _)| keyspace.separated_from);
-        !header.compressed && (header.value_len as usize) < from
+        header.plain_len().is_some_and(|len| len < from)
     }
 
     /// Gives the values of these records, in segments that leave, back to the index.

@@ -32,8 +32,8 @@ impl<'e> HotFlush<'_, 'e> {
         // goes on to ask for flushes, each of which evacuates segments: else nothing would where
         // there are reads alone.
         let is_full = self.engine.space().is_disk_full() || self.engine.space().lacks_space();
-        let is_long = !self.has_room_for_key();
-        self.store.set_promotes(!is_full && !(is_long && planted(Bug::PromotionsFrozen)));
+        let freezes = planted(Bug::PromotionsFrozen) && !self.has_room_for_key();
+        self.store.set_promotes(!is_full && !freezes);
         let mut room = self.capacity / PROMOTED;
         let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
         for encoded_key in self.store.take_promotions() {

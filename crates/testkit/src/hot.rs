@@ -309,8 +309,9 @@ pub fn hot_keys_stay_hot_behind_an_open() -> Checked<()> {
         (Some(3), 2 << 20);
     let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
     let write = |session: &mut Session, keys: std::ops::Range<u8>| {
-        let thrice = (0..3).flat_map(|salt| keys.clone().map(move |i| put(&[b'k', i], LONG, salt)));
-        thrice.chain([Op::Flush]).try_for_each(|op| session.run(&op))
+        // The first write of a key does not heat it.
+        let often = (0..4).flat_map(|salt| keys.clone().map(move |i| put(&[b'k', i], LONG, salt)));
+        often.chain([Op::Flush]).try_for_each(|op| session.run(&op))
     };
     write(&mut session, 0..20)?;
     session.run(&Op::Reopen)?;
@@ -365,9 +366,13 @@ pub fn long_hot_values() -> Checked<()> {
     let mut db = opened(&sim, &options)?;
     let failed = |e: Error| e.to_string();
     for round in 0..=KEYS / AT_ONCE {
-        // All keys, and then some after the others.
-        let mut written = if round == 0 { 0..KEYS } else { (round - 1) * AT_ONCE..round * AT_ONCE };
-        written.try_for_each(|key| db.put([key], value(key, round))).map_err(failed)?;
+        // All keys, and then some after the others; the first write of a key does not heat it.
+        let written = if round == 0 { 0..KEYS } else { (round - 1) * AT_ONCE..round * AT_ONCE };
+        written
+            .clone()
+            .chain(written)
+            .try_for_each(|key| db.put([key], value(key, round)))
+            .map_err(failed)?;
         db.flush().map_err(failed)?;
         let segments = db.metrics().hot.map_or(0, |hot| hot.stats.segments);
         if round == 0 && segments < 2 {

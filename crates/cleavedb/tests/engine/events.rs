@@ -37,7 +37,11 @@ fn events(preset: Preset) -> String {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
     // Without threads all jobs run in this one, where the subscriber is.
-    let options = Options { background: Background::Manual, ..Options::preset(preset) };
+    let mut options = Options { background: Background::Manual, ..Options::preset(preset) };
+    if options.layout().has_hot_store() {
+        // So that values are collected, and not all keys hot.
+        options.tuning.groups.heat_limit = Some(15);
+    }
     tracing::subscriber::with_default(subscriber, || {
         let db = Db::open(dir.path().join("db"), options).unwrap();
         for round in 0..3u8 {

@@ -102,6 +102,7 @@ struct MayBecomeHot {
 /// As [`MayBecomeHot`], of a version whose value is not for a group.
 struct ShortMayBecomeHot<'e> {
     key: HotKey,
+    versions: u64,
     record: PendingRecord<'e>,
     position: usize,
 }
@@ -273,12 +274,13 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         plan: &mut FlushPlan<'e>,
     ) {
         let may_be_hot = || u64::from(self.store.heat(key)) + versions >= self.store.limit().into();
-        if self.short_len > self.capacity || self.novelty.is_load() || !may_be_hot() {
+        if self.short_len > self.capacity || versions <= self.novelty.inserts() || !may_be_hot() {
             return;
         }
         if let Some(record) = self.short_record(&newest.entry, plan) {
             self.short_len += record.len();
-            self.short.push(ShortMayBecomeHot { key, record, position: newest.position });
+            let position = newest.position;
+            self.short.push(ShortMayBecomeHot { key, versions, record, position });
         }
     }
 
@@ -296,22 +298,21 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     /// Takes those of the keys that were not hot that were accessed often enough. Called once, when
     /// all keys were met.
     pub(super) fn admit(&mut self, plan: &mut FlushPlan<'e>) {
-        let (candidates, written) =
+        let (candidates, mut written) =
             (std::mem::take(&mut self.candidates), std::mem::take(&mut self.written));
-        let (besides, short) =
+        let (mut besides, short) =
             (std::mem::take(&mut self.written_besides), std::mem::take(&mut self.short));
-        if self.novelty.is_load() && !planted(Bug::LoadHeats) {
-            return;
-        }
+        let inserts = self.novelty.inserts();
+        written.iter_mut().chain(&mut besides).for_each(|(_, versions)| *versions -= inserts);
         let (limit, mut all, mut hot) = (self.store.limit(), candidates.iter(), Vec::new());
         self.store.written_cold(&written, |heat| {
             let candidate = all.next();
             hot.extend(candidate.filter(|_| heat >= limit).map(|candidate| (candidate, heat)));
         });
         self.store.written_cold(&besides, |_| {});
-        for ShortMayBecomeHot { key, record, position } in short {
+        for ShortMayBecomeHot { key, versions, record, position } in short {
             let heat = self.store.heat(key);
-            if heat >= limit && self.has_room_for_key() {
+            if versions > inserts && heat >= limit && self.has_room_for_key() {
                 plan.destinations[position] = Destination::Apart;
                 let arrival = HotArrival { key, heat, reason: HotReason::Admitted };
                 self.take_new(record, arrival);

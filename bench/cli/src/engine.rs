@@ -156,6 +156,7 @@ impl CleaveOpener {
                 tuning.log_file_bytes = tuning.segment_bytes;
             }
             "cache" => tuning.cache_bytes = Some(number? as usize),
+            "open-files" => tuning.open_tables_max = Some(number? as usize),
             "read-ahead" => tuning.read_ahead_bytes = number? as usize,
             _ => return Err(no_option(&self.name, name)),
         }

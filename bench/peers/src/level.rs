@@ -49,12 +49,14 @@ pub struct LevelOpener {
     miniature: u64,
     /// Whether it has its own defaults in place of what its authors advise.
     own_defaults: bool,
+    /// Tables that are kept open, in place of what its authors advise; no fewer than 64.
+    open_files: Option<u16>,
 }
 
 impl LevelOpener {
     /// Will open stores with `args`.
     pub fn new(args: &PeerArgs) -> Self {
-        Self { cache: args.cache, miniature: 1, own_defaults: false }
+        Self { cache: args.cache, miniature: 1, own_defaults: false, open_files: None }
     }
 }
 
@@ -65,22 +67,28 @@ impl Opener for LevelOpener {
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         let fitted = ADVICE.fit(Memory::here(), self.cache, self.miniature);
+        let open_files = self.open_files.unwrap_or(OPEN_FILES);
         let settings = Settings {
             cache: fitted.cache as usize,
             write_buffer: fitted.write_buffer as usize,
             bloom_bits: BLOOM_BITS,
-            open_files: OPEN_FILES,
+            open_files,
         };
         let settings = (!self.own_defaults).then_some(&settings);
         let db = LevelDb::open(directory, settings).map_err(failed("open"))?;
-        Ok(Box::new(Level { db, fitted, own_defaults: self.own_defaults }))
+        Ok(Box::new(Level { db, fitted, own_defaults: self.own_defaults, open_files }))
     }
 
     /// In miniature too its tables have 2 MiB and its first level 10 MiB: the latter is built in.
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
         let (own_defaults, options) = settings::own_defaults(options)?;
+        let (open_files, options) = settings::open_files(&options)?;
+        if own_defaults && open_files.is_some() {
+            let message = "its own defaults have 1,000 open files: leave open-files out";
+            return Err(BenchError::Usage(message.to_owned()));
+        }
         let miniature = settings::miniature(NAME, &options)?;
-        Ok(Box::new(Self { cache: self.cache, miniature, own_defaults }))
+        Ok(Box::new(Self { cache: self.cache, miniature, own_defaults, open_files }))
     }
 }
 
@@ -88,6 +96,7 @@ struct Level {
     db: LevelDb,
     fitted: Fitted,
     own_defaults: bool,
+    open_files: u16,
 }
 
 impl Level {
@@ -148,7 +157,7 @@ impl Engine for Level {
             ("write_buffer_size", units::bytes(self.fitted.write_buffer)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
             ("block_cache", format!("LRU, {}", self.fitted.describe_cache())),
-            ("max_open_files", OPEN_FILES.to_string()),
+            ("max_open_files", self.open_files.to_string()),
             ("mapped reads", "off (a switch of its tests): pread".to_owned()),
             ("by default", DEFAULTS.to_owned()),
             ("settled", settled),

@@ -69,6 +69,8 @@ struct Settings {
     separate_from: Option<u64>,
     /// Whether it has its own defaults in place of what its authors advise.
     own_defaults: bool,
+    /// Tables that are kept open with their filters and indexes; all of them if not given.
+    open_files: Option<u16>,
     compression: DBCompressionType,
     /// What divides buffers, cache, tables and levels.
     miniature: u64,
@@ -99,6 +101,7 @@ impl RocksOpener {
             jobs: args.background(),
             separate_from,
             own_defaults: false,
+            open_files: None,
             compression: DBCompressionType::None,
             miniature: 1,
             durability: args.durability,
@@ -125,8 +128,9 @@ impl Opener for RocksOpener {
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
         let (own_defaults, options) = settings::own_defaults(options)?;
+        let (open_files, options) = settings::open_files(&options)?;
         let miniature = settings::miniature(self.name(), &options)?;
-        let settings = Settings { miniature, own_defaults, ..self.settings.clone() };
+        let settings = Settings { miniature, own_defaults, open_files, ..self.settings.clone() };
         Ok(Box::new(Self { settings }))
     }
 }
@@ -148,6 +152,7 @@ impl Settings {
     fn open(&self, directory: &Path, needs: &Needs) -> Result<Box<dyn Engine>> {
         let fitted = self.fitted(Memory::here());
         let mut options = self.options(&fitted);
+        self.open_files.into_iter().for_each(|it| options.set_max_open_files(it.into()));
         features::set_merge_operator(&mut options);
         let mut write = WriteOptions::default();
         write.set_sync(self.durability == Durability::Sync);
@@ -322,9 +327,11 @@ impl Engine for Rocks {
 
     fn describe(&self) -> Vec<(String, String)> {
         let settings = &self.settings;
+        let open_files = settings.open_files.map_or("all".to_owned(), |it| it.to_string());
         if settings.own_defaults {
             return described([
                 ("version", env!("ROCKSDB_VERSION").to_owned()),
+                ("max_open_files", open_files),
                 ("options", "its own defaults: no filter; Snappy is not compiled in".to_owned()),
                 ("log checksums", self.checksums.clone()),
                 ("settled", "memtables flushed, WaitForCompact returned".to_owned()),
@@ -343,6 +350,7 @@ impl Engine for Rocks {
             ("max_bytes_for_level_base", units::bytes(level_base)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
             ("block_cache", format!("LRU, {}", self.fitted.describe_cache())),
+            ("max_open_files", open_files),
             ("statistics", "off".to_owned()),
             ("log checksums", self.checksums.clone()),
             ("by default", DEFAULTS.to_owned()),

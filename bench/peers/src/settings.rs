@@ -78,6 +78,19 @@ pub fn own_defaults(options: &[(String, String)]) -> Result<(bool, Vec<(String, 
     }
 }
 
+/// The option for the most tables whose filter and index are in memory.
+const OPEN_FILES: &str = "open-files";
+
+/// How many tables `options` let an engine keep open, if they say so, and the other options.
+pub fn open_files(options: &[(String, String)]) -> Result<(Option<u16>, Vec<(String, String)>)> {
+    let (asked, others) = options.iter().cloned().partition::<Vec<_>, _>(|it| it.0 == OPEN_FILES);
+    let number = |(_, value): &(String, String)| match value.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err(BenchError::Usage(format!("--option {OPEN_FILES}={value}: not 1 to 65,535"))),
+    };
+    Ok((asked.last().map(number).transpose()?, others))
+}
+
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
     let known =
@@ -100,4 +113,20 @@ pub fn described<const N: usize>(pairs: [(&str, String); N]) -> Vec<(String, Str
 /// Counters as an engine reports them, from pairs of name and number.
 pub fn counted<const N: usize>(pairs: [(&str, f64); N]) -> Vec<(String, f64)> {
     pairs.map(|(name, number)| (name.to_owned(), number)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open_files;
+
+    #[test]
+    fn open_files_are_a_number_of_tables() {
+        let options = |value: &str| [("open-files".to_owned(), value.to_owned())];
+        assert_eq!(open_files(&options("20")).unwrap(), (Some(20), Vec::new()));
+        let other = [("cache".to_owned(), "0".to_owned())];
+        assert_eq!(open_files(&other).unwrap(), (None, other.to_vec()));
+        for bad in ["0", "1M", "65536"] {
+            assert!(open_files(&options(bad)).is_err(), "{bad}");
+        }
+    }
 }

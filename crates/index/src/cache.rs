@@ -134,6 +134,7 @@ pub struct BlockCache {
     number: u64,
     read_ahead: usize,
     pinned_max: u64,
+    tables_max: usize,
     look_ups: LookUps,
 }
 
@@ -170,7 +171,8 @@ impl BlockCache {
 
     fn over(memory: Arc<BlockMemory>, number: u64) -> Self {
         let look_ups = LookUps::default();
-        Self { memory, number, read_ahead: READ_AHEAD, pinned_max: u64::MAX, look_ups }
+        let (pinned_max, tables_max) = (u64::MAX, usize::MAX);
+        Self { memory, number, read_ahead: READ_AHEAD, pinned_max, tables_max, look_ups }
     }
 
     /// The cache with at most `read_ahead` bytes of a table read ahead of a scan that fills the
@@ -188,6 +190,19 @@ impl BlockCache {
     pub fn pinning(mut self, pinned_max: u64) -> Self {
         self.pinned_max = pinned_max;
         self
+    }
+
+    /// The cache with at most `tables_max` open tables, however little memory they take; without
+    /// the call there is no bound.
+    #[must_use]
+    pub fn opening(mut self, tables_max: usize) -> Self {
+        self.tables_max = tables_max;
+        self
+    }
+
+    /// Most open tables of a database.
+    pub(crate) fn tables_max(&self) -> usize {
+        self.tables_max
     }
 
     /// Says whose filters and indexes are pinned, so that the caches that share the memory can have

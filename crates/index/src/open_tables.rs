@@ -1,8 +1,8 @@
 //! Open tables: filters and indexes in memory, within a bound.
 //!
 //! A table stays open after its first read, so that a look-up costs one block at most. If filters
-//! and indexes of all open tables exceed their bound, a table that was not read lately ([`Clock`])
-//! is closed, and reopened by its next reader. Current readers keep it.
+//! and indexes of all open tables exceed their bound, or tables their number, a table that was not
+//! read lately ([`Clock`]) is closed, and reopened by its next reader. Current readers keep it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -67,11 +67,11 @@ impl TableSeat {
 }
 
 impl Open {
-    /// Takes tables out that were not read lately, until the others take at most `most` bytes or
-    /// one is left. They close when they are dropped, without the lock.
-    fn close_beyond(&mut self, most: u64) -> Vec<Arc<Table>> {
+    /// Takes tables out that were not read lately, until the others take at most `most` bytes and
+    /// are at most `tables`, or one is left. They close when they are dropped, without the lock.
+    fn close_beyond(&mut self, most: u64, tables: usize) -> Vec<Arc<Table>> {
         let mut closed = Vec::new();
-        while self.bytes > most && self.seats.len() > 1 {
+        while (self.bytes > most || self.seats.len() > tables) && self.seats.len() > 1 {
             let oldest = self.seats.take(|seat| seat.used.swap(false, Ordering::Relaxed));
             let Some(table) = oldest.and_then(|seat| seat.table.swap(None)) else { break };
             self.bytes -= table.pinned();
@@ -83,7 +83,7 @@ impl Open {
 
 impl Pins for OpenTables {
     fn shrink_to(&self, most: u64) {
-        let closed = self.open.lock().close_beyond(most);
+        let closed = self.open.lock().close_beyond(most, self.cache.tables_max());
         drop(closed);
     }
 }
@@ -119,7 +119,7 @@ impl OpenTables {
         all.seats.insert(number, seat.clone());
         // The new one may be evicted too; the caller can still read it.
         let most = self.cache.pinned_max(all.bytes);
-        let closed = all.close_beyond(most);
+        let closed = all.close_beyond(most, self.cache.tables_max());
         drop(all);
         drop(closed);
         self.cache.shrink_others();
@@ -131,7 +131,8 @@ impl OpenTables {
     pub(crate) fn has_room(&self) -> bool {
         let open = self.open.lock();
         let mean = open.bytes / open.seats.len().max(1) as u64;
-        open.bytes + mean <= self.cache.pinned_max(open.bytes)
+        let fits = open.bytes + mean <= self.cache.pinned_max(open.bytes);
+        fits && open.seats.len() < self.cache.tables_max()
     }
 
     /// Closes the table in `seat` for good.
@@ -187,6 +188,24 @@ mod tests {
         assert!(held.get(entry.key, hash64(entry.key, 0), entry.seq).unwrap().is_some());
         drop((held, handles));
         assert_eq!(pinned(), 0, "what is closed for good is counted no more");
+    }
+
+    /// As `open_files` of LevelDB bounds them, for figures of papers.
+    #[test]
+    fn tables_beyond_a_number_are_closed_and_opened_again() {
+        let world = World::over(BlockCache::new(4 << 20).opening(3));
+        let (items, handles) = closed_tables(&world);
+        let opened = || handles.iter().filter(|handle| handle.is_open()).count();
+        handles.iter().for_each(|handle| handle.open_ahead());
+        assert_eq!(opened(), 3, "none is opened ahead for which another is closed");
+        for handle in handles.iter().chain(&handles) {
+            let entry = items[7].entry();
+            let table = handle.table().unwrap();
+            let found = table.get(entry.key, hash64(entry.key, 0), entry.seq).unwrap();
+            assert_eq!(found.unwrap().value, entry.value);
+            assert!(opened() <= 3, "{} tables", opened());
+        }
+        assert_eq!(opened(), 3);
     }
 
     /// The first read of each new table waited for its filter and its index: forty of them in a row

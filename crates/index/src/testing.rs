@@ -340,11 +340,16 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
+        // Only a few tables may be open at a time.
+        Self::over(BlockCache::new(4 << 20).pinning(PINNED_MAX))
+    }
+
+    /// Tables whose blocks lie in `cache`.
+    pub fn over(cache: BlockCache) -> Self {
         let sim = Sim::new();
         sim.stop_recording();
         let obsolete_files = Arc::new(ObsoleteFiles::default());
-        // Only a few tables may be open at a time.
-        let cache = Arc::new(BlockCache::new(4 << 20).pinning(PINNED_MAX));
+        let cache = Arc::new(cache);
         let storage = Arc::new(sim.clone());
         let store = TableStore::new(storage, 1, cache, Arc::clone(&obsolete_files));
         Self { store: Arc::new(store), obsolete_files, sim, next: AtomicU64::new(1) }

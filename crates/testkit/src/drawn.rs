@@ -133,6 +133,8 @@ fn tuning_redrawn(layout: Option<GroupLayout>, rng: &mut Rng) -> Tuning {
         level0_bytes: Some(size(rng, 4 << 10, 6)),
         level1_bytes: Some(size(rng, 4 << 10, 6)),
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
+        #[cfg(feature = "experiments")]
+        open_tables_max: None,
         groups: layout.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         more: (),
     }

@@ -15,6 +15,8 @@ pub(super) fn settings(options: &Options, device: &str) -> Vec<(String, String)>
         min_separated.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
     let tuning = &options.tuning;
     let memtables = tuning.memtables_max.unwrap_or_default();
+    let open_tables = tuning.open_tables_max;
+    let open_tables = open_tables.map_or("by their memory".to_owned(), |most| most.to_string());
     let settings = [
         ("preset", options.chosen_preset().to_string()),
         ("device", device.to_owned()),
@@ -30,6 +32,7 @@ pub(super) fn settings(options: &Options, device: &str) -> Vec<(String, String)>
         ("read-ahead", size(tuning.read_ahead_bytes)),
         ("table block", size(tuning.block_bytes)),
         ("table", units::bytes(tuning.table_bytes)),
+        ("open tables", open_tables),
         ("compression", format!("{:?}", options.compression).to_lowercase()),
         ("filter", format!("{} bits a key", tuning.filter_bits)),
         (

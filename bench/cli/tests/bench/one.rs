@@ -88,8 +88,9 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     home.run(&with("threshold=much")).fails(2, "threshold");
     home.run(&with("hoakv.hot-store=1GiB")).ok();
     home.run(&with("ktstore.threshold=much")).fails(2, "threshold");
-    home.run(&with("one-group=on")).ok();
+    home.run(&[&with("one-group=on")[..], &["--option", "open-files=20"]].concat()).ok();
     let results = fs::read_to_string(home.path("r")).unwrap();
+    assert!(results.contains(r#"["open tables","20"]"#), "{results}");
     assert!(results.contains("one at first, of 64.0 MiB"), "{results}");
     home.run(&with("one-group=maybe")).fails(2, "there are on and off");
     home.run(&with("hokv.hot-store=1GiB")).fails(2, "no option hokv.hot-store");

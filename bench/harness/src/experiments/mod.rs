@@ -19,6 +19,7 @@
 //! | `tagging` | `on` or `off`: whether cold values are kept apart |
 //! | `cold-log` | `counted` or `unlimited`: whether they count in the space goal |
 //! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random[:D]` (of D groups) or `random` |
+//! | `open-files` | Tables with their filter and index in memory |
 //! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
 //! | `one-group` | `on` or `off`: whether cold values begin in one group, which splits |
 //! | `heat-limit` | Accesses of a key from which on it is hot |

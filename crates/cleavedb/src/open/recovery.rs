@@ -219,6 +219,7 @@ fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
 pub(crate) fn block_cache(options: &Options) -> Arc<BlockCache> {
     let own = || BlockCache::new(options.cache() as u64).pinning(options.open_tables() as u64);
     let cache = options.resources.as_ref().map_or_else(own, Resources::block_cache);
+    let cache = cache.opening(options.open_tables_max());
     Arc::new(cache.reading_ahead(options.tuning.read_ahead_bytes))
 }
 

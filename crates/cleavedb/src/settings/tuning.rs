@@ -68,6 +68,10 @@ pub struct Tuning {
     pub level1_bytes: Option<u64>,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
+    /// Most tables whose filter and index are in memory, however little that takes: what figures of
+    /// papers vary. Default: none.
+    #[cfg(feature = "experiments")]
+    pub open_tables_max: Option<usize>,
     /// Groups of values, where the layout has some.
     pub groups: GroupOptions,
     #[doc(hidden)]
@@ -94,6 +98,8 @@ impl Default for Tuning {
             level0_bytes: None,
             level1_bytes: None,
             space_floor: 64 << 20,
+            #[cfg(feature = "experiments")]
+            open_tables_max: None,
             groups: GroupOptions::default(),
             more: (),
         }

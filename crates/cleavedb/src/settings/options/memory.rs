@@ -102,6 +102,15 @@ impl Options {
         self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
     }
 
+    /// Most tables with their filter and index in memory, whatever [`Options::open_tables`] allows.
+    pub(crate) fn open_tables_max(&self) -> usize {
+        #[cfg(feature = "experiments")]
+        if let Some(most) = self.tuning.open_tables_max {
+            return most;
+        }
+        usize::MAX
+    }
+
     /// Most memory of the filters of groups ([`crate::Metrics::group_filter_memory`]), in bytes: a
     /// part of what is for jobs. Groups beyond are asked through the filters of their extents.
     pub(crate) fn group_filters(&self) -> usize {

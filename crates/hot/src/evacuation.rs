@@ -29,9 +29,11 @@ pub const LIMIT_MAX: u8 = 15;
 /// HeatLimit of a hot store that is off: no key is that hot.
 pub const LIMIT_OFF: u8 = u8::MAX;
 
-/// Part of the store that live records should fill at most, in hundredths: in a store that is
-/// fuller, little space is dead, and an evacuation copies much for little.
+/// Part of the store that live records should fill at most, in hundredths, where all accesses are
+/// writes: in a store that is fuller, little space is dead, and an evacuation copies much for
+/// little. And the same where all are reads, which leave no record dead.
 const FULL: u64 = 70;
+const FULL_OF_READS: u64 = 95;
 
 /// Segments that a store may have, beyond twice as many as fill it: short flushes leave short ones.
 const SEGMENTS_MORE: u64 = 16;
@@ -123,12 +125,13 @@ pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
 
 /// The next HeatLimit: the heat from which on a key becomes or stays hot. The paper (section 3.2)
 /// takes the heat of the coldest pair of a full store. So it is the least one until live records
-/// have `filled` seven tenths of the store, in hundredths, rises while they fill more, and falls
-/// while they fill much less.
-pub fn next_limit(limit: u8, filled: u64) -> u8 {
-    if filled > FULL {
+/// have `filled` seven tenths of the store, in hundredths, or more where there are more `reads`, in
+/// hundredths of all accesses. It rises while they fill more, and falls while they fill much less.
+pub fn next_limit(limit: u8, filled: u64, reads: u64) -> u8 {
+    let full = FULL + (FULL_OF_READS - FULL) * reads.min(100) / 100;
+    if filled > full {
         limit.saturating_add(1).min(LIMIT_MAX)
-    } else if filled > FULL - FULL / 8 {
+    } else if filled > full - full / 8 {
         limit
     } else {
         limit.saturating_sub(1).max(LIMIT_MIN)
@@ -247,11 +250,12 @@ mod tests {
 
     #[test]
     fn the_limit_follows_the_room() {
-        assert_eq!(next_limit(5, 71), 6);
-        assert_eq!(next_limit(LIMIT_MAX, 71), LIMIT_MAX);
-        assert_eq!(next_limit(5, 65), 5);
-        assert_eq!(next_limit(5, 10), 4);
-        assert_eq!(next_limit(LIMIT_MIN, 0), LIMIT_MIN);
-        assert_eq!((1..=FULL).fold(LIMIT_MIN, next_limit), LIMIT_MIN, "the least until it is full");
+        assert_eq!(next_limit(5, 71, 0), 6);
+        assert_eq!(next_limit(LIMIT_MAX, 71, 0), LIMIT_MAX);
+        assert_eq!(next_limit(5, 65, 0), 5);
+        assert_eq!(next_limit(5, 10, 0), 4);
+        assert_eq!(next_limit(LIMIT_MIN, 0, 0), LIMIT_MIN);
+        let filling = |reads| (1..=100).find(|filled| next_limit(LIMIT_MIN, *filled, reads) > 1);
+        assert_eq!([0, 50, 100].map(filling), [Some(71), Some(83), Some(96)]);
     }
 }

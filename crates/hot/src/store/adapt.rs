@@ -1,6 +1,8 @@
 //! How a hot store follows what is accessed: heat cools, HeatLimit follows the room, and the store
 //! turns itself off and on.
 
+use std::mem;
+
 use cleavedb_base::sync::atomic::Ordering;
 
 use super::{Fill, HotStore, sum};
@@ -16,11 +18,14 @@ pub(super) struct Judged {
     worth: Worth,
     /// As the last flush has left it.
     fill: Fill,
+    /// Reads and all accesses until then.
+    reads: u64,
+    accesses: u64,
 }
 
 impl Judged {
     pub(super) fn new(half_life: u64) -> Self {
-        Self { worth: Worth::new(half_life), fill: Fill::default() }
+        Self { worth: Worth::new(half_life), fill: Fill::default(), reads: 0, accesses: 0 }
     }
 }
 
@@ -44,7 +49,17 @@ impl HotStore {
         let pays = self.cool_and_judge(&mut judged);
         let keys = self.len() as u64 * 100 / self.keys_max;
         let filled = keys.max(fill.live.saturating_mul(100) / fill.capacity.max(1));
-        self.set_limit(pays, |limit| evacuation::next_limit(limit, filled));
+        let reads = self.reads_lately(&mut judged);
+        self.set_limit(pays, |limit| evacuation::next_limit(limit, filled, reads));
+    }
+
+    /// Reads in a hundred of the accesses since the last call.
+    fn reads_lately(&self, judged: &mut Judged) -> u64 {
+        let reads = sum(&self.reads);
+        let accesses = reads + self.writes.load(Ordering::Relaxed);
+        let new_reads = reads - mem::replace(&mut judged.reads, reads);
+        let new = accesses - mem::replace(&mut judged.accesses, accesses);
+        (100 * new_reads).checked_div(new).unwrap_or(0)
     }
 
     /// Adapts as [`Self::adapt`] does, but for the store's room, which reads do not change: where
@@ -66,8 +81,8 @@ impl HotStore {
             self.sketch.halve();
         }
         let hits = sum(&self.hits) + self.write_hits.load(Ordering::Relaxed);
-        let Judged { worth, fill } = judged;
-        worth.judge(Use { accesses, hits, hot: fill.live, live: fill.all_live })
+        let fill = judged.fill;
+        judged.worth.judge(Use { accesses, hits, hot: fill.live, live: fill.all_live })
     }
 
     /// Turns the store on or off, or changes HeatLimit to the `next` one; a fixed one stays.

@@ -28,8 +28,7 @@ pub struct Overwritten {
     /// Bytes of those that a value replaces, which is taken to be as long: 0 for one that stays in
     /// the index.
     pub bytes: u64,
-    /// Number of the others, which a delete makes dead, or which have become hot. They are taken to
-    /// be of average length.
+    /// Number of the others, which a delete makes dead. They are taken to be of average length.
     pub records: u64,
 }
 

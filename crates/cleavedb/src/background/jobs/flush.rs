@@ -106,7 +106,7 @@ impl<'e> Job<'e> for Flush<'e> {
         let written = written.and_then(|grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
             let mut added = run::write(engine, &self.slot, &kept, &grouped, &mut writer)?;
-            added.overwritten.records += grouped.promoted();
+            added.overwritten.bytes += grouped.replaced_by_apart();
             writer.finish()?;
             let opened =
                 grouped.all_written().try_fold(SegmentSet::default(), |set, written| {

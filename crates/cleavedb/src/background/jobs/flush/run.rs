@@ -121,7 +121,7 @@ impl RunPass<'_, '_> {
     /// filter that cannot be read makes the estimate worse; the flush goes on.
     #[cold]
     fn sample(&mut self, entry: &Entry<'_>, destination: Destination) -> Result<()> {
-        // The tables own no older record of what lies apart.
+        // What lies apart is counted there.
         let replaces = entry.kind.hides_older() && destination != Destination::Apart;
         let may_contain = || self.version.may_contain(entry.key, hash64(entry.key, 0));
         if replaces && may_contain().unwrap_or(false) {

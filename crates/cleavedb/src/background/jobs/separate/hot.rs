@@ -21,6 +21,8 @@ mod novelty;
 mod promote;
 mod install;
 
+use std::collections::BTreeMap;
+
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::SEQ_MAX;
@@ -38,7 +40,6 @@ use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentWriter};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
-use std::collections::BTreeMap;
 
 use self::evacuate::Stub;
 pub(crate) use self::evacuate::unclean;
@@ -86,9 +87,9 @@ pub(crate) struct HotFlushed {
     pub(crate) edits: Vec<GroupEdit>,
     /// How full it is then.
     pub(crate) fill: Fill,
-    /// Keys that became hot and have a record in an older place, which their entries own until a
-    /// compaction drops them.
-    pub(crate) promoted: u64,
+    /// Bytes of records in older places of keys that became hot: their entries own them until a
+    /// compaction drops these.
+    pub(crate) replaced: u64,
 }
 
 /// The newest version of a key that is not hot: it becomes so if it is accessed often.
@@ -129,8 +130,9 @@ pub(super) struct HotFlush<'a, 'e> {
     numbered: bool,
     /// Length of the store with all that this flush has taken so far, in bytes.
     len: u64,
-    /// How many keys become hot.
+    /// How many keys become hot, and the bytes of their records in older places.
     new_keys: u64,
+    replaced: u64,
     /// Keys that may become hot, and the writes of each; writes of other keys that are not hot.
     candidates: Vec<MayBecomeHot>,
     written: Vec<(u64, u64)>,
@@ -174,6 +176,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             numbered,
             len,
             new_keys: 0,
+            replaced: 0,
             candidates: Vec::new(),
             written: Vec::new(),
             written_besides: Vec::new(),
@@ -315,7 +318,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             if versions > inserts && heat >= limit && self.has_room_for_key() {
                 plan.destinations[position] = Destination::Apart;
                 let arrival = HotArrival { key, heat, reason: HotReason::Admitted };
-                self.take_new(record, arrival);
+                self.take_new(record, arrival, 0);
             }
         }
         if hot.is_empty() {
@@ -329,7 +332,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
                 Some((candidate, heat)) => {
                     plan.destinations[candidate.position as usize] = Destination::Apart;
                     let (key, reason) = (candidate.key, HotReason::Admitted);
-                    self.take_new(item, HotArrival { key, heat, reason });
+                    let replaced = if inserts == 0 { item.len() } else { 0 };
+                    self.take_new(item, HotArrival { key, heat, reason }, replaced);
                 }
                 None => plan.items.push(item),
             }
@@ -355,9 +359,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.add(item, record);
     }
 
-    /// Gives a record of a key that becomes hot to a hot segment, with a marker for the key.
-    fn take_new(&mut self, item: PendingRecord<'e>, record: HotArrival) {
+    /// Gives a record of a key that becomes hot to a hot segment, with a marker for the key. Its
+    /// record in an older place, if it has one, has `replaced` bytes.
+    fn take_new(&mut self, item: PendingRecord<'e>, record: HotArrival, replaced: u64) {
         self.new_keys += 1;
+        self.replaced += replaced;
         self.take(item, record, true);
     }
 
@@ -462,9 +468,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let fill = Fill { live, capacity: self.capacity, all_live: self.all_live.max(live) };
         let edits = self.edits();
-        let is_promoted = |put: &&HotPut| put.reason == HotReason::Promoted;
-        let promoted = self.change.puts.iter().filter(is_promoted).count() as u64;
-        Ok((HotFlushed { written, change: self.change, edits, fill, promoted }, self.entries))
+        let (change, replaced) = (self.change, self.replaced);
+        Ok((HotFlushed { written, change, edits, fill, replaced }, self.entries))
     }
 
     fn edits(&self) -> Vec<GroupEdit> {

@@ -104,9 +104,9 @@ impl SeparatedValues {
         iter::once(&self.written).chain(self.apart.iter().map(|apart| &apart.written))
     }
 
-    /// Records that the flush read elsewhere and wrote to stores apart.
-    pub(crate) fn promoted(&self) -> u64 {
-        self.apart.as_ref().map_or(0, |apart| apart.promoted)
+    /// Bytes of records that tables own, and newer ones in stores apart replace.
+    pub(crate) fn replaced_by_apart(&self) -> u64 {
+        self.apart.as_ref().map_or(0, |apart| apart.replaced)
     }
 
     /// Where the version at this position goes, among those that the flush keeps.

@@ -182,7 +182,7 @@ impl<'e> HotFlush<'_, 'e> {
     }
 
     /// Whether the value of a record lies in the index when its key is cold (algorithm 2).
-    fn is_short(&self, encoded_key: &[u8], header: &Header) -> bool {
+    pub(super) fn is_short(&self, encoded_key: &[u8], header: &Header) -> bool {
         let keyspace = self.engine.catalog.find(encoded_key);
         // The values of a dropped keyspace go wherever they are.
         let from = keyspace.map_or(0, |(keyspace, _)| keyspace.separated_from);

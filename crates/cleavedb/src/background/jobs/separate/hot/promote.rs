@@ -48,7 +48,8 @@ impl<'e> HotFlush<'_, 'e> {
             let (key, reason) = (self.store.key(entry.key), HotReason::Promoted);
             let heat = self.store.heat(key);
             let item = plan.record(entry, ValueSource::Memory(header), last);
-            self.take_new(item, HotArrival { key, heat, reason });
+            let replaced = if self.is_short(entry.key, &header) { 0 } else { item.len() };
+            self.take_new(item, HotArrival { key, heat, reason }, replaced);
         }
         Ok(())
     }

@@ -196,8 +196,8 @@ impl Explorer {
         let others = &self.plan.recover_with;
         let recovers = others.get((depth - 1) % others.len().max(1)).unwrap_or(setup);
         let mut setup = recovers.at(setup.now());
-        // Where the header of the window was never written, there may be anything: also while an open
-        // of such a state has not written it yet.
+        // Where the header of the window was never written, there may be anything: also while an
+        // open of such a state has not written it yet.
         let may_be_lost = recording.setup.options.accept_lost_window || crash == Crash::Detached;
         setup.options.accept_lost_window |= may_be_lost;
         let setup = &setup;

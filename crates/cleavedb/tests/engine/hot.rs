@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cleavedb::{Background, Db, Options, Preset};
 use cleavedb_storage::Storage;
-use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::{Faulty, Sim};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::heat::{
     a_load_heats_nothing, reads_go_on_to_promote, short_values_come_and_go,
@@ -127,6 +127,29 @@ fn keys_that_are_read_beside_writers_become_hot_as_fast_as_level_0_takes_them() 
         runs.push(metrics.levels[0].runs);
     }
     assert!(runs.iter().max() == Some(&12), "{runs:?}");
+}
+
+/// A regression: keys that reads had found hot lay in no order, and a scan read each by itself.
+#[test]
+fn a_scan_reads_hot_values_that_a_flush_has_written_together() {
+    const KEYS: u32 = 4_000;
+    let options = Options { background: Background::Manual, ..Options::preset(Preset::HoaKv) };
+    let mut setup = Setup { options, ..Setup::hot(true) };
+    setup.options.tuning.groups.heat_limit = Some(1);
+    let faulty = Arc::new(Faulty::over(&Sim::new()));
+    let storages: Vec<Arc<dyn Storage>> = vec![faulty.clone()];
+    let db = open_all(&storages, &setup).unwrap();
+    (0..KEYS).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
+    db.flush().unwrap();
+    (0..KEYS).step_by(3).for_each(|i| assert!(db.get(key(i)).unwrap().is_some()));
+    db.put(key(KEYS), value(KEYS, 0)).unwrap();
+    db.flush().unwrap();
+    let promoted = db.metrics().hot.unwrap().stats.promoted;
+    assert!(promoted > 1_000, "{promoted} keys were moved");
+    let before = faulty.calls();
+    assert!((0..).zip(db.range(..)).all(|(i, item)| item.unwrap().value == value(i, 0)));
+    let calls = faulty.calls() - before;
+    assert!(calls < 300, "{calls} calls");
 }
 
 /// Only flushes changed the hot store: what was dead in it stayed until the next writes.

@@ -142,7 +142,8 @@ pub(super) struct HotFlush<'a, 'e> {
     novelty: Novelty,
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
-    records: Vec<HotArrival>,
+    /// What `items` but stubs are to the store, by their numbers.
+    records: BTreeMap<u32, HotArrival>,
     /// Of keys that are no longer hot.
     stubs: Vec<Stub<'e>>,
     entries: Vec<ApartEntry>,
@@ -184,7 +185,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             short_len: 0,
             novelty: Novelty::default(),
             items: Vec::new(),
-            records: Vec::new(),
+            records: BTreeMap::new(),
             stubs: Vec::new(),
             entries: Vec::new(),
             died: BTreeMap::new(),
@@ -368,7 +369,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     fn add(&mut self, item: PendingRecord<'e>, record: HotArrival) {
-        self.records.push(record);
+        self.records.insert(item.id, record);
         self.items.push(item);
     }
 
@@ -441,22 +442,24 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         prefetch_records(log, &mut self.items, is_old, &engine.spare_pages.flush);
         let group_of = |_: u32| GroupId::HOT;
         let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
-        let order: Vec<u32> = (0..self.items.len() as u32).collect();
+        let mut order: Vec<u32> = (0..self.items.len() as u32).collect();
+        // A scan then finds hot keys in its range side by side, and reads them at once.
+        order.sort_by_key(|at| self.items[*at as usize].entry.key);
         let moved = shard.write(&order, &mut writer)?;
         let written = writer.finish()?;
         let builder = |extent: &Extent| HotSegmentBuilder::new(extent.place, extent.records_len);
         let mut builders: Vec<HotSegmentBuilder> = written.extents.iter().map(builder).collect();
         let mut segment = 0;
         // The records lie in their order, in one segment after another.
-        for (record, (_, pointer)) in self.records.iter().zip(&moved) {
+        for (id, pointer) in &moved {
             while !builders.get(segment).ok_or_else(lost)?.holds(*pointer) {
                 segment += 1;
             }
-            let HotArrival { key, heat, reason } = *record;
+            let HotArrival { key, heat, reason } = self.records.remove(id).ok_or_else(lost)?;
             builders[segment].add(key, *pointer);
             self.change.puts.push(HotPut { key, segment, pointer: *pointer, heat, reason });
         }
-        debug_assert_eq!(self.records.len(), moved.len());
+        debug_assert!(self.records.is_empty());
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {
             if let Some(id) = entry.moved {

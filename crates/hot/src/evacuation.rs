@@ -20,8 +20,11 @@ pub struct SegmentFacts {
     pub asked: bool,
 }
 
-/// The least heat of a key that becomes hot: it was accessed once.
+/// The least heat of a key that becomes hot where all accesses are reads: it was read once. And the
+/// same where all are writes: keys that are written less often are evacuated before they are
+/// overwritten, which costs more than their place in the hot store saves.
 pub const LIMIT_MIN: u8 = 1;
+const LIMIT_MIN_OF_WRITES: u8 = 4;
 
 /// The greatest heat that the sketch can tell.
 pub const LIMIT_MAX: u8 = 15;
@@ -128,14 +131,17 @@ pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
 /// have `filled` seven tenths of the store, in hundredths, or more where there are more `reads`, in
 /// hundredths of all accesses. It rises while they fill more, and falls while they fill much less.
 pub fn next_limit(limit: u8, filled: u64, reads: u64) -> u8 {
-    let full = FULL + (FULL_OF_READS - FULL) * reads.min(100) / 100;
-    if filled > full {
-        limit.saturating_add(1).min(LIMIT_MAX)
+    let reads = reads.min(100);
+    let full = FULL + (FULL_OF_READS - FULL) * reads / 100;
+    let next = if filled > full {
+        limit.saturating_add(1)
     } else if filled > full - full / 8 {
         limit
     } else {
-        limit.saturating_sub(1).max(LIMIT_MIN)
-    }
+        limit.saturating_sub(1)
+    };
+    let writes = f64::from(LIMIT_MIN_OF_WRITES - LIMIT_MIN) * (100 - reads) as f64 / 100.0;
+    next.clamp(LIMIT_MIN + writes.round() as u8, LIMIT_MAX)
 }
 
 #[cfg(test)]
@@ -253,9 +259,10 @@ mod tests {
         assert_eq!(next_limit(5, 71, 0), 6);
         assert_eq!(next_limit(LIMIT_MAX, 71, 0), LIMIT_MAX);
         assert_eq!(next_limit(5, 65, 0), 5);
-        assert_eq!(next_limit(5, 10, 0), 4);
-        assert_eq!(next_limit(LIMIT_MIN, 0, 0), LIMIT_MIN);
-        let filling = |reads| (1..=100).find(|filled| next_limit(LIMIT_MIN, *filled, reads) > 1);
+        assert_eq!(next_limit(6, 10, 0), 5);
+        let least = |reads| (0..20).fold(LIMIT_MAX, |limit, _| next_limit(limit, 0, reads));
+        assert_eq!([0, 50, 95, 100].map(least), [LIMIT_MIN_OF_WRITES, 3, LIMIT_MIN, LIMIT_MIN]);
+        let filling = |reads| (1..=100).find(|filled| next_limit(5, *filled, reads) > 5);
         assert_eq!([0, 50, 100].map(filling), [Some(71), Some(83), Some(96)]);
     }
 }

@@ -49,10 +49,12 @@ fn hot_keys(db: &Db) -> u64 {
     db.metrics().hot.map_or(0, |hot| hot.stats.keys)
 }
 
-/// Checks that a load makes no key hot, although HeatLimit is the least one, and that updates do,
+/// Checks that a load makes no key hot, although HeatLimit is one, and that updates do,
 /// whose older values count as garbage; of values that are separated, and of others.
 pub fn a_load_heats_nothing(len: usize) -> Checked<()> {
-    let db = opened(&Sim::new(), &options(1 << 20))?;
+    let mut options = options(1 << 20);
+    options.tuning.groups.heat_limit = Some(1);
+    let db = opened(&Sim::new(), &options)?;
     for load in 0..3 {
         written(&db, load * 2_000..(load + 1) * 2_000, len, 1)?;
         if hot_keys(&db) > 0 {

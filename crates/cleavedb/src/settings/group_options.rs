@@ -31,7 +31,8 @@ pub struct GroupOptions {
     /// value that takes more than an eighth of it does not become hot. Default: 2 MiB.
     pub hot_segment_bytes: u64,
     /// HeatLimit: accesses within the last half-lives from which on a key becomes hot, 1 to 15
-    /// (HoaKV, section 3.2). Default: none: it is 1, and more while the hot store is full.
+    /// (HoaKV, section 3.2). Default: none: it is 1 where all accesses are reads, 4 where all are
+    /// writes, and more while the hot store is full.
     pub heat_limit: Option<u8>,
     /// What figures of papers vary. Default: what the presets do.
     #[cfg(feature = "experiments")]

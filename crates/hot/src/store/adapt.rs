@@ -21,11 +21,14 @@ pub(super) struct Judged {
     /// Reads and all accesses until then.
     reads: u64,
     accesses: u64,
+    /// See [`HotStore::reads_lately`].
+    reads_share: u64,
 }
 
 impl Judged {
     pub(super) fn new(half_life: u64) -> Self {
-        Self { worth: Worth::new(half_life), fill: Fill::default(), reads: 0, accesses: 0 }
+        let (worth, fill) = (Worth::new(half_life), Fill::default());
+        Self { worth, fill, reads: 0, accesses: 0, reads_share: 0 }
     }
 }
 
@@ -47,28 +50,35 @@ impl HotStore {
         judged.fill = fill;
         self.capacity.store(fill.capacity, Ordering::Relaxed);
         let pays = self.cool_and_judge(&mut judged);
-        let keys = self.len() as u64 * 100 / self.keys_max;
-        let filled = keys.max(fill.live.saturating_mul(100) / fill.capacity.max(1));
-        let reads = self.reads_lately(&mut judged);
+        let (filled, reads) = (self.filled(fill), self.reads_lately(&mut judged));
         self.set_limit(pays, |limit| evacuation::next_limit(limit, filled, reads));
     }
 
-    /// Reads in a hundred of the accesses since the last call.
+    /// Hundredths of the store that live records fill, in bytes or in keys.
+    fn filled(&self, fill: Fill) -> u64 {
+        let keys = self.len() as u64 * 100 / self.keys_max;
+        keys.max(fill.live.saturating_mul(100) / fill.capacity.max(1))
+    }
+
+    /// Reads in a hundred of the accesses since the last call, or before if there were none.
     fn reads_lately(&self, judged: &mut Judged) -> u64 {
         let reads = sum(&self.reads);
         let accesses = reads + self.writes.load(Ordering::Relaxed);
         let new_reads = reads - mem::replace(&mut judged.reads, reads);
         let new = accesses - mem::replace(&mut judged.accesses, accesses);
-        (100 * new_reads).checked_div(new).unwrap_or(0)
+        judged.reads_share = (100 * new_reads).checked_div(new).unwrap_or(judged.reads_share);
+        judged.reads_share
     }
 
-    /// Adapts as [`Self::adapt`] does, but for the store's room, which reads do not change: where
-    /// there are no flushes, heat must cool, and a store that is off must be tried again.
+    /// Adapts as [`Self::adapt`] does, but that HeatLimit does not rise, since reads alone fill no
+    /// room: where there are no flushes, heat must cool, and a store that is off be tried again.
     #[cold]
     pub(super) fn adapt_to_reads(&self) {
         if let Some(mut judged) = self.judged.try_lock() {
             let pays = self.cool_and_judge(&mut judged);
-            self.set_limit(pays, |limit| limit);
+            let (filled, reads) = (self.filled(judged.fill), self.reads_lately(&mut judged));
+            let next = |limit| evacuation::next_limit(limit, filled, reads);
+            self.set_limit(pays, |limit| next(limit).min(limit));
         }
     }
 

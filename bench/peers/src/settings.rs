@@ -61,12 +61,15 @@ impl PeerArgs {
 /// asks nothing of them: they run beside those that do.
 pub const RESERVED_SPACE: &str = "reserved-space";
 
+/// Options by their names.
+type NamedOptions = Vec<(String, String)>;
+
 /// The option for an engine that is to run with its own defaults in place of what its authors
 /// advise.
 const OWN_DEFAULTS: &str = "own-defaults";
 
 /// Whether `options` ask for an engine's own defaults, and the other options.
-pub fn own_defaults(options: &[(String, String)]) -> Result<(bool, Vec<(String, String)>)> {
+pub fn own_defaults(options: &[(String, String)]) -> Result<(bool, NamedOptions)> {
     let (asked, others) = options.iter().cloned().partition::<Vec<_>, _>(|it| it.0 == OWN_DEFAULTS);
     match asked.last().map(|(_, value)| &**value) {
         None | Some("off") => Ok((false, others)),
@@ -82,7 +85,7 @@ pub fn own_defaults(options: &[(String, String)]) -> Result<(bool, Vec<(String, 
 const OPEN_FILES: &str = "open-files";
 
 /// How many tables `options` let an engine keep open, if they say so, and the other options.
-pub fn open_files(options: &[(String, String)]) -> Result<(Option<u16>, Vec<(String, String)>)> {
+pub fn open_files(options: &[(String, String)]) -> Result<(Option<u16>, NamedOptions)> {
     let (asked, others) = options.iter().cloned().partition::<Vec<_>, _>(|it| it.0 == OPEN_FILES);
     let number = |(_, value): &(String, String)| match value.parse() {
         Ok(number @ 1..) => Ok(number),

@@ -108,14 +108,21 @@ pub fn reads_go_on_to_promote() -> Checked<()> {
     const LEN: usize = 400;
     let sim = Sim::new();
     let told = |e: cleavedb::Error| e.to_string();
-    let db = opened(&sim, &options(1 << 20))?;
+    let of_room = |hot_bytes| {
+        let mut options = options(hot_bytes);
+        // All keys are hot enough, so that nothing but the room decides.
+        options.tuning.groups.heat_limit = Some(1);
+        options
+    };
+    let db = opened(&sim, &of_room(1 << 20))?;
     written(&db, 0..8_000, LEN, 1)?;
     (2..5).try_for_each(|salt| written(&db, 0..1_500, LEN, salt))?;
+    let long = db.metrics().hot.map_or(0, |hot| hot.bytes);
+    if long < 768 << 10 {
+        return Err(format!("the store has {long} bytes"));
+    }
     db.close().map_err(told)?;
-    let mut shorter = options(256 << 10);
-    // All keys are hot enough, so that nothing but the room decides.
-    shorter.tuning.groups.heat_limit = Some(1);
-    let db = opened(&sim, &shorter)?;
+    let db = opened(&sim, &of_room(256 << 10))?;
     written(&db, 7_990..8_000, LEN, 1)?;
     for _ in 0..30 {
         checked(&db, 2_000..8_000, LEN, 1)?;

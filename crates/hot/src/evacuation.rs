@@ -20,11 +20,13 @@ pub struct SegmentFacts {
     pub asked: bool,
 }
 
-/// The least heat of a key that becomes hot where all accesses are reads: it was read once. And the
-/// same where all are writes: keys that are written less often are evacuated before they are
-/// overwritten, which costs more than their place in the hot store saves.
-pub const LIMIT_MIN: u8 = 1;
-const LIMIT_MIN_OF_WRITES: u8 = 4;
+/// The least heat of a key that becomes hot where all accesses are reads: it was read once.
+const LIMIT_MIN: u8 = 1;
+
+/// The least heat of a key that becomes hot where all accesses are writes: keys that are written
+/// less often are evacuated before they are overwritten, which costs more than their place in the
+/// hot store saves. HeatLimit begins with it, until accesses are counted.
+pub const LIMIT_MIN_OF_WRITES: u8 = 4;
 
 /// The greatest heat that the sketch can tell.
 pub const LIMIT_MAX: u8 = 15;

@@ -20,7 +20,7 @@ use cleavedb_base::{Error, Location, Result, ValuePointer};
 
 use self::adapt::{ADAPTED, Judged};
 use crate::change::{HotChange, HotReason};
-use crate::evacuation::LIMIT_MIN;
+use crate::evacuation::LIMIT_MIN_OF_WRITES;
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
 use crate::promotions::Promotions;
@@ -145,7 +145,7 @@ impl HotStore {
             halved: AtomicU64::new(0),
             half_life,
             keys_max: (bytes / RECORD_MEAN_MIN).max(KEYS_MIN),
-            limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN)),
+            limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN_OF_WRITES)),
             fixed_limit,
             judged: Mutex::new(Judged::new(half_life)),
             promotes: AtomicBool::new(true),

@@ -74,6 +74,21 @@ pub fn a_load_heats_nothing(len: usize) -> Checked<()> {
     checked(&db, 1_500..6_000, len, 1)
 }
 
+/// Checks that a hot store which knows no accesses yet, as after each open, takes no key for hot
+/// that a short session writes once or twice.
+pub fn a_short_session_heats_nothing() -> Checked<()> {
+    let (sim, options) = (Sim::new(), options(1 << 20));
+    for salt in 0..4 {
+        let db = opened(&sim, &options)?;
+        written(&db, 0..2_000, 400, salt)?;
+        if hot_keys(&db) > 0 {
+            return Err(format!("session {salt} has made {} keys hot", hot_keys(&db)));
+        }
+        db.close().map_err(|e| e.to_string())?;
+    }
+    checked(&opened(&sim, &options)?, 0..2_000, 400, 3)
+}
+
 /// Short values of hot keys lie in hot segments, and are back in the index, whole, once other keys
 /// are hotter.
 pub fn short_values_come_and_go() -> Checked<()> {

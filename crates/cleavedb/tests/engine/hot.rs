@@ -8,7 +8,8 @@ use cleavedb_storage::Storage;
 use cleavedb_storage_sim::{Faulty, Sim};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::heat::{
-    a_load_heats_nothing, reads_go_on_to_promote, short_values_come_and_go,
+    a_load_heats_nothing, a_short_session_heats_nothing, reads_go_on_to_promote,
+    short_values_come_and_go,
 };
 use cleavedb_testkit::hot::{
     a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer,
@@ -42,6 +43,12 @@ fn damaged_values_of_hot_segments_stop_no_writer() {
 #[test]
 fn damaged_hot_segments_lose_no_other_key() {
     damaged_hot_segments().unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// A regression: the first flush behind each open took every key that it updated for hot.
+#[test]
+fn keys_that_a_short_session_writes_are_cold() {
+    a_short_session_heats_nothing().unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]

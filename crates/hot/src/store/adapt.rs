@@ -6,7 +6,7 @@ use std::mem;
 use cleavedb_base::sync::atomic::Ordering;
 
 use super::{Fill, HotStore, sum};
-use crate::evacuation::{self, LIMIT_MIN, LIMIT_OFF};
+use crate::evacuation::{self, LIMIT_MIN_OF_WRITES, LIMIT_OFF};
 use crate::worth::{Use, Worth};
 
 /// Reads of one counter after which heat is cooled and the store judged, if no flush does so: as
@@ -100,7 +100,7 @@ impl HotStore {
         let limit = match (pays, self.limit()) {
             _ if self.fixed_limit.is_some() => return,
             (false, _) => LIMIT_OFF,
-            (true, LIMIT_OFF) => LIMIT_MIN,
+            (true, LIMIT_OFF) => LIMIT_MIN_OF_WRITES,
             (true, limit) => next(limit),
         };
         self.limit.store(limit, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use cleavedb_base::record::HEADER_LEN;
 
 use super::*;
 use crate::change::HotPut;
-use crate::evacuation::LIMIT_OFF;
+use crate::evacuation::{LIMIT_MIN_OF_WRITES, LIMIT_OFF};
 use crate::segment::{HotSegmentBuilder, SEGMENT_MAX};
 
 fn place(number: u64) -> Location {
@@ -72,10 +72,12 @@ fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
         assert!(!store.wants_flush(), "too few for a flush of their own");
         store.take_promotions()
     };
+    (1..LIMIT_MIN_OF_WRITES)
+        .for_each(|_| assert_eq!(read(), [], "reads and writes are not counted yet"));
     assert_eq!(read(), proposed);
     let full = Fill { live: 1 << 20, capacity: 1 << 20, all_live: 1 << 20 };
     (0..2).for_each(|_| store.adapt(full));
-    assert_eq!((store.limit(), read()), (3, Vec::new()), "two reads are not many");
+    assert_eq!((store.limit(), read()), (6, Vec::new()), "five reads are not many");
     assert_eq!(read(), proposed);
     store.set_promotes(false);
     assert_eq!(read(), []);
@@ -134,7 +136,11 @@ fn a_store_whose_keys_are_not_accessed_more_than_others_is_off() {
         store.adapt(fill);
         (off, (store.is_on(), store.limit()))
     };
-    assert_eq!(limits(None), ((false, LIMIT_OFF), (true, LIMIT_MIN)), "off, and tried again");
+    assert_eq!(
+        limits(None),
+        ((false, LIMIT_OFF), (true, LIMIT_MIN_OF_WRITES)),
+        "off, and tried again"
+    );
     assert_eq!(limits(Some(5)), ((true, 5), (true, 5)), "a fixed limit stays");
 }
 

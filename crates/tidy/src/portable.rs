@@ -16,7 +16,7 @@ const MACHINE: [&str; 9] = [
 ];
 
 /// Hosts that a link may name: sources of papers, documentation and code, and example names.
-const HOSTS: [&str; 20] = [
+const HOSTS: [&str; 21] = [
     "github.com",
     "docs.rs",
     "doc.rust-lang.org",
@@ -32,6 +32,7 @@ const HOSTS: [&str; 20] = [
     "en.wikipedia.org",
     "man7.org",
     "www.kernel.org",
+    "www.w3.org",
     "jsonlines.org",
     "semver.org",
     "www.apache.org",

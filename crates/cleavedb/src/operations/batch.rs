@@ -4,6 +4,7 @@ mod room;
 mod operands;
 mod reading;
 mod expiring;
+mod parts;
 
 use std::sync::Arc;
 
@@ -281,14 +282,17 @@ impl WriteBatch {
         self.add(Change::Range(&lower, &upper), keyspace)
     }
 
-    fn add(&mut self, change: Change<'_>, keyspace: Option<u32>) -> Result<()> {
+    /// Takes room for one more operation, behind `len` bytes of others.
+    fn make_room(&mut self, len: usize, change: &Change<'_>, keyspace: Option<u32>) -> Result<()> {
         let count = self.ops.len() + 1;
-        room::check_len(self.bytes.len() + change.len() as usize, count)?;
-        if let Some(room) = &mut self.room {
-            let within = keyspace.map_or(&room.default, |at| &self.keyspaces[at as usize]);
-            let more = change.memory(within);
-            room.take(more, count)?;
-        }
+        room::check_len(len + change.len() as usize, count)?;
+        let Some(room) = &mut self.room else { return Ok(()) };
+        let within = keyspace.map_or(&room.default, |at| &self.keyspaces[at as usize]);
+        room.take(change.memory(within), count)
+    }
+
+    fn add(&mut self, change: Change<'_>, keyspace: Option<u32>) -> Result<()> {
+        self.make_room(self.bytes.len(), &change, keyspace)?;
         let usual = Lifetime::OfKeyspace;
         let (key, value, kind, lifetime) = match change {
             Change::One(op) => (op.key, op.value, BatchOpKind::One, op.lifetime),

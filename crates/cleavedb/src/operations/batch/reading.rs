@@ -80,6 +80,15 @@ impl PutLifetime {
             Lifetime::Until(end) => end.time().map_or(Self::Forever, Self::Until),
         }
     }
+
+    pub(super) fn into_lifetime(self) -> Lifetime {
+        match self {
+            Self::OfKeyspace => Lifetime::OfKeyspace,
+            Self::For(time) => Lifetime::For(time),
+            Self::Until(end) => Lifetime::until(Some(end)),
+            Self::Forever => Lifetime::until(None),
+        }
+    }
 }
 
 /// Bytes in the log of a range delete besides its header and its ends: a key of 9 bytes, a byte

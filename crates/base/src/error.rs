@@ -70,6 +70,9 @@ pub enum ErrorKind {
     Forked,
     /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
     TooManyFiles,
+    /// A call that must not wait would have to. Nothing was written; make it from a thread that may
+    /// wait, by the call that does.
+    WouldWait,
     /// A call would wait for background work, but no job is due or running. This is a bug of the
     /// engine; the error replaces an endless wait.
     Stalled,
@@ -108,6 +111,7 @@ impl ErrorKind {
             Self::ReadOnly => "read only",
             Self::Forked => "forked",
             Self::TooManyFiles => "too many files",
+            Self::WouldWait => "would wait",
             Self::Stalled => "stalled",
             Self::Other => "other",
         }

@@ -40,6 +40,8 @@ pub enum Bug {
     NewestMemTableFirst,
     /// A flush moves the replay head to the end of the log.
     HeadTooFar,
+    /// A caller is told that operations survive a loss of power, and no sync was made.
+    ToldWithoutSync,
     /// A flush does not sync the long values that its run points to.
     LongValueUnsynced,
     /// A long value goes to a log file whose front was flushed without a sync.

@@ -28,6 +28,7 @@
 //! | Counters, expiry, long values | [`Db::merge`], [`PutOptions`], [`Keyspace::put_reader`] |
 //! | Keyspaces | [`Db::keyspace`], [`KeyspaceOptions`], [`Db::drop_keyspace`] |
 //! | Transactions | [`Db::transact`], [`Keyspace::compare_and_swap`], [`Snapshot`] |
+//! | Event loops | [`Db::get_resident`], [`Db::try_write`], [`Db::sync_to`] |
 //! | Copies | [`Db::backup`], [`Db::checkpoint`], [`Db::changes`] |
 //! | Watching | [`Db::metrics`], [`EventListener`], [`Db::verify`] |
 //! | Failures | [`ErrorKind`], [`Salvage`], [`Db::recovery_report`] |
@@ -128,6 +129,7 @@ pub use operations::catalog::KeyspaceRef;
 pub use reads::cursor::Cursor;
 pub use reads::item::Item;
 pub use reads::range::Range;
+pub use reads::read::Resident;
 pub use reads::value_reader::ValueReader;
 pub use reads::view::Snapshot;
 pub use settings::encode;

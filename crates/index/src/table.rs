@@ -14,8 +14,8 @@ use bytes::Bytes;
 use cleavedb_base::codec::Cursor;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
-use cleavedb_storage::api::read_exact_at;
-use cleavedb_storage::{File, FileKind, Name};
+use cleavedb_storage::api::read_exact_within;
+use cleavedb_storage::{File, FileKind, Name, Reach};
 
 use crate::block::{Block, BlockIter};
 use crate::cache::BlockCache;
@@ -72,7 +72,7 @@ impl Table {
         cache: Arc<BlockCache>,
     ) -> Result<Self> {
         let name = Name::numbered(FileKind::Table, number);
-        let source = StoredBlocks { file: &*file, name, identity };
+        let source = StoredBlocks::new(&*file, name, identity);
         let (footer, size) = source.footer()?;
         let (filter, index) = (source.filter(&footer)?, source.index(&footer)?);
         let meta = source.properties(&footer, size)?;
@@ -92,7 +92,7 @@ impl Table {
     }
 
     fn source(&self) -> StoredBlocks<'_> {
-        StoredBlocks { file: &*self.file, name: self.name, identity: self.identity }
+        StoredBlocks::new(&*self.file, self.name, self.identity)
     }
 
     /// Whether the filter lets a key of this hash pass.
@@ -103,6 +103,19 @@ impl Table {
     /// The newest entry of `key` at or below `snapshot`; `hash` is `hash64(key, 0)`.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<IndexHit>> {
+        self.get_within(Reach::Device, key, hash, snapshot)
+    }
+
+    /// As [`Table::get`], from within `reach`; fails with `ErrorKind::WouldWait` where that does
+    /// not do.
+    #[inline]
+    pub(crate) fn get_within(
+        &self,
+        reach: Reach,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+    ) -> Result<Option<IndexHit>> {
         if !self.filter.may_contain(hash) {
             return Ok(None);
         }
@@ -111,7 +124,7 @@ impl Table {
             return Ok(None);
         }
         let handle = self.index.handle(at);
-        let block = self.cached_block(handle)?;
+        let block = self.cached_block(reach, handle)?;
         block.get(key, snapshot).map_err(|e| self.source().fact(e, handle.offset))
     }
 
@@ -150,16 +163,16 @@ impl Table {
     }
 
     #[inline]
-    fn cached_block(&self, handle: BlockHandle) -> Result<Block> {
+    fn cached_block(&self, reach: Reach, handle: BlockHandle) -> Result<Block> {
         match self.cache.get(self.meta.number, handle.offset) {
             Some(block) => Ok(block),
-            None => self.load_block(handle),
+            None => self.load_block(reach, handle),
         }
     }
 
     #[cold]
-    fn load_block(&self, handle: BlockHandle) -> Result<Block> {
-        let block = self.source().block(handle)?;
+    fn load_block(&self, reach: Reach, handle: BlockHandle) -> Result<Block> {
+        let block = StoredBlocks { reach, ..self.source() }.block(handle)?;
         self.cache.insert(self.meta.number, handle.offset, block.clone());
         Ok(block)
     }
@@ -197,9 +210,14 @@ struct StoredBlocks<'a> {
     file: &'a dyn File,
     name: Name,
     identity: FileIdentity,
+    reach: Reach,
 }
 
-impl StoredBlocks<'_> {
+impl<'a> StoredBlocks<'a> {
+    fn new(file: &'a dyn File, name: Name, identity: FileIdentity) -> Self {
+        Self { file, name, identity, reach: Reach::Device }
+    }
+
     #[cold]
     fn fact(&self, error: Error, offset: u64) -> Error {
         error.with("file", self.name).with("offset", offset)
@@ -210,7 +228,7 @@ impl StoredBlocks<'_> {
         if cause.kind() == std::io::ErrorKind::UnexpectedEof {
             return self.fact(Error::corruption("table ends inside a block"), offset);
         }
-        self.fact(Error::io(doing, cause), offset)
+        self.fact(self.reach.failed(doing, cause), offset)
     }
 
     /// The footer, and the length of the file.
@@ -245,7 +263,7 @@ impl StoredBlocks<'_> {
 
     fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
         let mut bytes = vec![0; len];
-        read_exact_at(self.file, &mut bytes, offset)
+        read_exact_within(self.reach, self.file, &mut bytes, offset)
             .map_err(|e| self.io("read a table", e, offset))?;
         Ok(bytes.into())
     }
@@ -294,7 +312,7 @@ impl BlockReader {
         let most = table.cache.read_ahead();
         if !sequential || most == 0 {
             self.ahead = 0;
-            return table.load_block(handle);
+            return table.load_block(Reach::Device, handle);
         }
         self.ahead = (self.ahead * 2).max(AHEAD_BYTES_MIN).min(most);
         // A cached block must own its memory: a slice would keep the whole window alive.

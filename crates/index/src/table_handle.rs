@@ -10,8 +10,8 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Reach, Storage};
 
 use crate::cache::BlockCache;
 use crate::open_tables::{OpenTables, TableRef, TableSeat};
@@ -141,8 +141,17 @@ impl TableHandle {
     /// The table, which is opened if it is not open. After a failure the next call tries again.
     #[inline]
     pub fn table(&self) -> Result<TableRef> {
+        self.table_within(Reach::Device)
+    }
+
+    /// As [`TableHandle::table`]; from within memory it is not opened.
+    #[inline]
+    pub(crate) fn table_within(&self, reach: Reach) -> Result<TableRef> {
         match self.seat.table() {
             Some(table) => Ok(table),
+            None if reach == Reach::Memory => {
+                Err(Error::new(ErrorKind::WouldWait, "a table of the index is not open"))
+            }
             None => self.store.open_tables.open(&self.seat, || self.store.open(&self.meta)),
         }
     }

@@ -247,6 +247,9 @@ impl File for MemFile {
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buf, offset)
+    }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let mut bytes = self.0.lock();
         assert_eq!(bytes.len(), offset as usize, "tables are written front to back");

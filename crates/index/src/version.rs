@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+use cleavedb_storage::Reach;
 
 use crate::buckets::{Bucket, layers};
 use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
@@ -129,6 +130,19 @@ impl Version {
         self.get_up_to(u64::MAX, key, hash, snapshot)
     }
 
+    /// As [`Version::get`], from within `reach`; fails with `ErrorKind::WouldWait` where that does
+    /// not do.
+    #[inline]
+    pub fn get_within(
+        &self,
+        reach: Reach,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+    ) -> Result<Option<IndexHit>> {
+        self.search(reach, self.sorted_runs(u64::MAX), key, hash, snapshot, |_| {})
+    }
+
     /// Whether a table may hold `key`, according to the filters.
     pub fn may_contain(&self, key: &[u8], hash: u64) -> Result<bool> {
         for place in self.sorted_runs(u64::MAX) {
@@ -165,7 +179,7 @@ impl Version {
         hash: u64,
         snapshot: SeqNo,
     ) -> Result<Option<IndexHit>> {
-        self.search(self.sorted_runs(epoch), key, hash, snapshot, |_| {})
+        self.search(Reach::Device, self.sorted_runs(epoch), key, hash, snapshot, |_| {})
     }
 
     /// As [`Version::get`]. If more than one table is looked at, a seek is charged to the first of
@@ -183,7 +197,8 @@ impl Version {
             None => first = Some(table),
             Some(_) => others = true,
         };
-        let found = self.search(self.sorted_runs(u64::MAX), key, hash, snapshot, looks)?;
+        let places = self.sorted_runs(u64::MAX);
+        let found = self.search(Reach::Device, places, key, hash, snapshot, looks)?;
         let charged = first.filter(|_| others);
         Ok((found, charged.is_some_and(|table: &TableHandle| table.seeks().charge())))
     }
@@ -192,6 +207,7 @@ impl Version {
     #[inline]
     fn search<'a>(
         &self,
+        reach: Reach,
         places: impl Iterator<Item = &'a TableSet>,
         key: &[u8],
         hash: u64,
@@ -201,7 +217,8 @@ impl Version {
         for place in places {
             if let Some(handle) = place.find(key) {
                 looks(handle);
-                let found = handle.table()?.get(key, hash, snapshot)?;
+                let table = handle.table_within(reach)?;
+                let found = table.get_within(reach, key, hash, snapshot)?;
                 if found.is_some() {
                     return Ok(found);
                 }

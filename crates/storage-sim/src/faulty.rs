@@ -361,6 +361,12 @@ impl FileLayer for FaultyFile {
         self.inner.read_at(&mut buf[..len], offset)
     }
 
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let fault = self.enter(Op::ReadAt, offset, buf.len())?;
+        let len = self.shortened(buf.len(), fault);
+        self.inner.read_resident(&mut buf[..len], offset)
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let fault = self.enter(Op::WriteAt, offset, buf.len())?;
         if fault == Some(Fault::Zero) {

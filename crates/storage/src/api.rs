@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use cleavedb_base::{Error, ErrorKind};
 use rustix::io::Errno;
 
 use crate::class::FileClass;
@@ -114,6 +115,9 @@ layered! {
 
     /// Reads up to `buf.len()` bytes; may be short, 0 at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As [`File::read_at`], from memory alone: fails with `WouldBlock` where that would wait for
+    /// the device, or where it is unknown whether it would.
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes up to `buf.len()` bytes; may be short.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes data and length durable (not the name).
@@ -157,10 +161,44 @@ layered! {
     fn wont_need(&self, offset: u64, len: usize);
 }
 
+/// How far a read goes for its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To the device.
+    Device,
+    /// To memory, the page cache included: a read that would wait for the device fails.
+    Memory,
+}
+
+impl Reach {
+    /// The error of a read within it that has failed; `doing` as in [`Error::io`].
+    #[cold]
+    pub fn failed(self, doing: &str, cause: io::Error) -> Error {
+        if self == Self::Memory && cause.kind() == io::ErrorKind::WouldBlock {
+            return Error::new(ErrorKind::WouldWait, format!("to {doing} waits for the device"));
+        }
+        Error::io(doing, cause)
+    }
+}
+
 /// Fills `buf` from `offset`; fails with `UnexpectedEof` if the file ends before.
-pub fn read_exact_at(file: &dyn File, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+pub fn read_exact_at(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    read_exact_within(Reach::Device, file, buf, offset)
+}
+
+/// As [`read_exact_at`], from within `reach`; fails with `WouldBlock` where that does not do.
+pub fn read_exact_within(
+    reach: Reach,
+    file: &dyn File,
+    mut buf: &mut [u8],
+    mut offset: u64,
+) -> io::Result<()> {
     while !buf.is_empty() {
-        match file.read_at(buf, offset) {
+        let read = match reach {
+            Reach::Device => file.read_at(buf, offset),
+            Reach::Memory => file.read_resident(buf, offset),
+        };
+        match read {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => {
                 buf = &mut buf[n..];

@@ -40,7 +40,9 @@ mod beside;
 #[cfg(all(test, feature = "test-loom"))]
 mod loom_tests;
 
-pub use api::{Access, File, FileLayer, Lock, LockMode, Mode, RemoveMode, Storage, StorageLayer};
+pub use api::{
+    Access, File, FileLayer, Lock, LockMode, Mode, Reach, RemoveMode, Storage, StorageLayer,
+};
 pub use backups::BackupStorage;
 pub use beside::Beside;
 pub use class::FileClass;

@@ -184,6 +184,13 @@ impl File for ReadOnlyFile {
         }
     }
 
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match (self.inode.changes.get(), &self.below) {
+            (None, Some(below)) => below.read_resident(buf, offset),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.change(Errno::BADF, |changes| changes.write(buf, offset))?;
         Ok(buf.len())

@@ -16,7 +16,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
 use crate::aligned::AlignedBuf;
-use crate::api::{File, read_exact_at, write_all_at};
+use crate::api::{File, Reach, read_exact_within, write_all_at};
 use crate::log::{BufferPin, FileHeader, LogBuffer};
 use crate::name::{FileKind, Name};
 use crate::obsolete::ObsoleteFiles;
@@ -96,6 +96,12 @@ impl Segment {
 
     /// Fills `buf` with the file's bytes at `offset`.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read_within(Reach::Device, offset, buf)
+    }
+
+    /// As [`Segment::read`], from within `reach`; fails with `ErrorKind::WouldWait` where that does
+    /// not do.
+    pub fn read_within(&self, reach: Reach, offset: u64, buf: &mut [u8]) -> Result<()> {
         let in_file = match &self.young {
             Some((ring, base)) => ring.read_tail(base + offset, buf),
             None => buf.len(),
@@ -103,12 +109,12 @@ impl Segment {
         if in_file == 0 {
             return Ok(());
         }
-        read_exact_at(&*self.file, &mut buf[..in_file], offset).map_err(|e| {
+        read_exact_within(reach, &*self.file, &mut buf[..in_file], offset).map_err(|e| {
             // A pointer beyond the end means that bytes are lost, not that a call failed.
             if e.kind() == std::io::ErrorKind::UnexpectedEof {
                 self.damaged(offset, "the file ends before the record that a pointer names")
             } else {
-                Error::io("read a value", e).with("file", self.name).with("offset", offset)
+                reach.failed("read a value", e).with("file", self.name).with("offset", offset)
             }
         })
     }

@@ -41,6 +41,7 @@ pub mod hot;
 pub mod hot_damage;
 pub mod drawn;
 pub mod torn;
+pub mod numbered;
 pub mod check;
 pub mod recording;
 pub mod explorer;

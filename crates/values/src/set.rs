@@ -8,9 +8,9 @@ use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::VALUE_LEN_MAX;
 use cleavedb_base::record::{Header, Record, RecordKind};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::log::BufferPin;
 use cleavedb_storage::segment::{FarRecord, Segment, is_far};
+use cleavedb_storage::{FileKind, Reach};
 
 use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
 use crate::dictionary::Dictionaries;
@@ -176,7 +176,7 @@ impl SegmentSet {
 
     /// Fills `bytes` with the record at `pointer`, not verified.
     pub fn read_into(&self, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
-        read_into(self.find(pointer)?, pointer, bytes)
+        read_into(Reach::Device, self.find(pointer)?, pointer, bytes)
     }
 
     /// The record in `bytes`, which were read at `pointer`, verified to be that of (`encoded_key`,
@@ -208,20 +208,26 @@ impl SegmentSet {
     /// Reads the value of (`encoded_key`, `seq`) at `pointer`, verifies that it is that very
     /// record, and decompresses it.
     pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
-        self.record(pointer, encoded_key, seq).map(OwnedRecord::into_value)
+        self.record(Reach::Device, pointer, encoded_key, seq).map(OwnedRecord::into_value)
     }
 
-    /// As [`SegmentSet::read`], with the record around the value.
+    /// As [`SegmentSet::read`], with the record around the value, from within `reach`; fails with
+    /// [`ErrorKind::WouldWait`] where that does not do. A blob is always read from its file.
     #[inline]
     pub fn record(
         &self,
+        reach: Reach,
         pointer: ValuePointer,
         encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<OwnedRecord> {
         let segment = self.find(pointer)?;
         let mut bytes = Vec::new();
-        read_into(segment, pointer, &mut bytes)?;
+        if reach == Reach::Memory && segment.name().kind() == FileKind::Blob {
+            let what = "a value with a file of its own is not read from memory alone";
+            return Err(Error::new(ErrorKind::WouldWait, what));
+        }
+        read_into(reach, segment, pointer, &mut bytes)?;
         self.owned(segment, bytes.into(), pointer, encoded_key, seq)
     }
 
@@ -261,17 +267,22 @@ impl SegmentSet {
         }
     }
 
-    /// The sequence number and the value of the record at `pointer`, from `chunk` if that has it;
-    /// none if it is one of another key than `encoded_key`.
+    /// The sequence number and the value of the record at `pointer`, from `chunk` if that has it,
+    /// or from within `reach`; none if it is one of another key than `encoded_key`.
     pub fn read_version(
         &self,
+        reach: Reach,
         chunk: Option<&Chunk>,
         pointer: ValuePointer,
         encoded_key: &[u8],
     ) -> Result<Option<(SeqNo, Bytes)>> {
         let bytes = match chunk.and_then(|chunk| chunk.record(pointer)) {
             Some(bytes) => bytes,
-            None => self.bytes(pointer)?.into(),
+            None => {
+                let mut bytes = Vec::new();
+                read_into(reach, self.find(pointer)?, pointer, &mut bytes)?;
+                bytes.into()
+            }
         };
         let (keyspace, key) = split_encoded_key(encoded_key)
             .ok_or_else(|| Error::corruption("a tree key is too short"))?;
@@ -350,9 +361,14 @@ impl SegmentSet {
 
 /// Fills `bytes` with the record at `pointer` in its `segment`, not verified.
 #[inline]
-fn read_into(segment: &Segment, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
+fn read_into(
+    reach: Reach,
+    segment: &Segment,
+    pointer: ValuePointer,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
     bytes.resize(pointer.len as usize, 0);
-    segment.read(pointer.offset, bytes)
+    segment.read_within(reach, pointer.offset, bytes)
 }
 
 /// As [`SegmentSet::verified`], by the segment that `pointer` names.

@@ -17,6 +17,8 @@ mod for_tests;
 #[cfg(test)]
 mod range_tombstone_tests;
 #[cfg(test)]
+mod at_once_tests;
+#[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
 mod flush_pace_tests;
@@ -56,6 +58,7 @@ use crate::open::replay::RecoveryReport;
 use crate::open::session::unless_full;
 use crate::open::{full_collection, session};
 use crate::operations::catalog::KeyspaceRef;
+use crate::operations::commit::Commit;
 use crate::settings::options::Options;
 use crate::store::dead::MANY;
 use crate::store::full_disk::{FullDisk, disk_of};
@@ -400,10 +403,14 @@ impl Db {
 
     /// Makes every write that was acknowledged before the call survive power loss.
     pub fn sync(&self) -> Result<()> {
+        self.sync_by(Commit::sync)
+    }
+
+    fn sync_by(&self, sync: impl FnOnce(&Commit) -> Result<()>) -> Result<()> {
         let engine = self.default.open_engine()?;
         engine.check_open()?;
         match self.default.inner.begun.load(Ordering::Acquire) {
-            true => engine.commit.sync().inspect_err(|_| engine.tell_refusal()),
+            true => sync(&engine.commit).inspect_err(|_| engine.tell_refusal()),
             // What an open finds is already durable.
             false => Ok(()),
         }

@@ -233,6 +233,14 @@ impl Throttle {
         self.state.lock().pressure.filter(|p| p.level >= 1.0).map(|p| p.cause)
     }
 
+    /// Whether a pause that earlier writers owe is not over at the moment `now`.
+    pub(crate) fn is_owed(&self, now: Instant) -> bool {
+        self.state
+            .lock()
+            .until
+            .is_some_and(|until| until.saturating_duration_since(now) >= PAUSE_MIN)
+    }
+
     /// The pause that a writer of `bytes` owes at the moment `now`.
     pub(crate) fn pause(&self, bytes: u64, now: Instant) -> Option<(StallCause, Duration)> {
         let mut state = self.state.lock();
@@ -282,6 +290,19 @@ mod tests {
             throttle.set(Pressure::of(StallCause::Space, 10, 10, 100));
             assert_eq!((throttle.stop(), throttle.pause(1 << 30, now)), (None, None));
         }
+    }
+
+    #[test]
+    fn a_pause_is_owed_until_it_is_over() {
+        let (throttle, now) = (Throttle::default(), Instant::now());
+        assert!(!throttle.is_owed(now));
+        throttle.set(Pressure::of(StallCause::Compaction, 99, 10, 100));
+        assert!(!throttle.is_owed(now), "nothing was written yet");
+        let (_, pause) = throttle.pause(64 << 10, now).unwrap();
+        assert!(throttle.is_owed(now) && !throttle.is_owed(now + pause));
+        throttle.pause(1 << 30, now);
+        throttle.set(Pressure::of(StallCause::Compaction, 0, 10, 100));
+        assert!(!throttle.is_owed(now), "writers are slowed down no more");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
-use cleavedb_base::sync::{Mutex, MutexGuard};
+use cleavedb_base::sync::{Mutex, MutexGuard, hint};
 use cleavedb_base::{EntryKind, FileNumber, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, ReservedSlot};
 use cleavedb_storage::{Storage, Watermark};
@@ -32,6 +32,10 @@ use crate::store::state::{MemSlot, ReadState};
 
 /// Most operations of a batch whose MemTable buckets are prefetched.
 const PREFETCHED_MAX: usize = 8;
+
+/// How often a writer that must not wait looks whether the append lock is free: for a microsecond
+/// or two, some times as long as a commit holds it.
+const LOOKS: u32 = if cfg!(feature = "test-checked") { 1 } else { 100 };
 
 /// State that the append lock protects.
 pub(crate) struct Append {
@@ -152,7 +156,24 @@ impl Commit {
     /// The append lock, unless the database is closed or refuses writes.
     #[inline]
     pub(crate) fn open_append(&self) -> Result<MutexGuard<'_, Append>> {
-        let append = self.append.lock();
+        self.checked(self.append.lock())
+    }
+
+    /// As [`Commit::open_append`]; `None` if another thread holds the lock for longer than a commit
+    /// does.
+    pub(crate) fn try_open_append(&self) -> Option<Result<MutexGuard<'_, Append>>> {
+        let look = |_| {
+            let append = self.append.try_lock();
+            if append.is_none() {
+                hint::spin_loop();
+            }
+            append
+        };
+        (0..LOOKS).find_map(look).map(|append| self.checked(append))
+    }
+
+    #[inline]
+    fn checked<'a>(&self, append: MutexGuard<'a, Append>) -> Result<MutexGuard<'a, Append>> {
         self.poison.check()?;
         if append.closed { Err(gate::closed()) } else { Ok(append) }
     }
@@ -160,6 +181,7 @@ impl Commit {
     /// Commits `ops`, of `len` bytes in all, as one batch, under the append lock that made room for
     /// them. `picture` loads the read state, whose youngest MemTable takes the entries. `numbered`
     /// is called with the first sequence number, under that lock, before the batch is visible.
+    /// Returns the last one.
     pub(crate) fn write(
         &self,
         mut append: MutexGuard<'_, Append>,
@@ -168,8 +190,8 @@ impl Commit {
         durability: Durability,
         numbered: &dyn Fn(SeqNo),
         picture: impl FnOnce() -> Guard<Arc<ReadState>>,
-    ) -> Result<()> {
-        let (first_seq, ticket, reserved);
+    ) -> Result<SeqNo> {
+        let (first_seq, last_seq, ticket, reserved);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
             let slot;
@@ -190,17 +212,19 @@ impl Commit {
             // So is the place of the next record, since its store missed the cache.
             self.log.buffer().prefetch(reserved.end, len as usize);
             store(slot, memtable, ops, first_seq, &reserved)?;
-            self.complete(ticket, first_seq + ops.op_count() as u64 - 1, reserved.end);
+            last_seq = first_seq + ops.op_count() as u64 - 1;
+            self.complete(ticket, last_seq, reserved.end);
         } else {
             reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.op_count() as u64);
             self.note(first_seq, ops);
             numbered(first_seq);
-            self.complete(ticket, first_seq + ops.op_count() as u64 - 1, reserved.end);
+            last_seq = append.last_seq();
+            self.complete(ticket, last_seq, reserved.end);
             drop(append);
         }
         self.publisher.wait(ticket);
-        self.make_durable(durability, reserved.end)
+        self.make_durable(durability, reserved.end).map(|()| last_seq)
     }
 
     /// Waits until every commit so far is visible, for the holder of the append lock.
@@ -261,6 +285,19 @@ impl Commit {
     pub(crate) fn sync(&self) -> Result<()> {
         let end = self.append.lock().appender.next();
         self.sync_to(end)
+    }
+
+    /// Makes every operation up to `seq` durable, or all of them if `seq` is beyond the last.
+    pub(crate) fn sync_upto(&self, seq: SeqNo) -> Result<()> {
+        if self.durable() >= seq || planted(Bug::ToldWithoutSync) {
+            return Ok(());
+        }
+        let _syncing = self.syncing.lock();
+        // Another caller's sync may have covered it.
+        if self.durable() >= seq {
+            return Ok(());
+        }
+        self.pad_and_sync(Log::pad)
     }
 
     /// Makes every log byte below `position` durable. Writers that arrive during a sync wait, and

@@ -4,7 +4,8 @@ pub(crate) mod operands;
 
 use bytes::Bytes;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EncodedKey, ErrorKind, KeyspaceId, Lasting, Result};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Lasting, Result};
+use cleavedb_storage::Reach;
 
 use self::operands::{get_below_failed, get_merged};
 use crate::background::memtables;
@@ -16,15 +17,25 @@ use crate::store::dead::MANY;
 use crate::store::snapshot::ReadPoint;
 use crate::store::state::ReadState;
 
-/// Reads that version behind `pointer`, and caches its record.
+/// What [`crate::Keyspace::get_resident`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// The value, or that there is none.
+    Found(Option<Bytes>),
+    /// The answer may lie where a read waits for it: [`crate::Keyspace::get`] fetches it.
+    Elsewhere,
+}
+
+/// Reads that version behind `pointer`, from within `reach`, and caches its record.
 #[inline(always)]
 fn read_record(
     engine: &Engine,
     state: &ReadState,
     key: SearchKey<'_>,
     RecordRef { pointer, seq }: RecordRef,
+    reach: Reach,
 ) -> Result<Bytes> {
-    let record = state.segments.record(pointer, key.encoded, seq)?;
+    let record = state.segments.record(reach, pointer, key.encoded, seq)?;
     if let Some(records) = &engine.records {
         records.insert(key.hash, seq, &record);
     }
@@ -38,6 +49,19 @@ pub(crate) fn get(
     snapshot: Option<ReadPoint>,
 ) -> Result<Option<Bytes>> {
     Ok(get_lasting(engine, key, snapshot)?.map(|found| found.value))
+}
+
+/// As [`get`], without a wait for the device.
+pub(crate) fn get_resident(
+    engine: &Engine,
+    key: UserKey<'_>,
+    snapshot: Option<ReadPoint>,
+) -> Result<Resident> {
+    let Some(encoded_key) = key.encode() else { return Ok(Resident::Found(None)) };
+    match get_encoded(engine, encoded_key.as_bytes(), snapshot, ReadFor::HastyCaller) {
+        Err(e) if e.kind() == ErrorKind::WouldWait => Ok(Resident::Elsewhere),
+        found => Ok(Resident::Found(found?.map(|found| found.value))),
+    }
 }
 
 /// As [`get`], with the moment until which the value is there.
@@ -90,7 +114,7 @@ pub(crate) fn get_encoded(
     let key = SearchKey::new(encoded_key);
     let of_record = |state: &ReadState, record: RecordRef| match read_for {
         ReadFor::Engine => state.segments.read(record.pointer, encoded_key, record.seq),
-        ReadFor::Caller => read_record(engine, state, key, record),
+        _ => read_record(engine, state, key, record, read_for.reach()),
     };
     read_with(engine, key, snapshot, read_for, |value| value, of_record)
 }
@@ -111,7 +135,7 @@ pub(crate) fn find_value(
         record.seq,
     )? {
         Some(found) => Ok(found),
-        None => read_record(engine, state, key, record).map(FoundValue::Whole),
+        None => read_record(engine, state, key, record, Reach::Device).map(FoundValue::Whole),
     };
     read_with(engine, key, snapshot, ReadFor::Caller, FoundValue::Whole, of_record)
 }
@@ -133,6 +157,9 @@ fn read_with<T>(
             Some(Found::Absent) => return Ok(Some(None)),
             Some(Found::Value(value)) => return Ok(Some(Some(value.map(of_value)))),
             Some(Found::Record(record)) => record,
+            Some(Found::NeedsOlder) if read_for == ReadFor::HastyCaller => {
+                return Err(Error::new(ErrorKind::WouldWait, "a merge reads what is below it"));
+            }
             Some(Found::NeedsOlder) => {
                 let merged = get_merged(engine, key, snapshot)?;
                 return Ok(Some(merged.map(|value| value.map(of_value))));
@@ -140,7 +167,7 @@ fn read_with<T>(
         };
         let read = |state: &ReadState| {
             // Only a value that stays becomes hot.
-            if read_for == ReadFor::Caller && until.is_never() {
+            if read_for != ReadFor::Engine && until.is_never() {
                 look.found_cold(key, record.pointer.len as usize);
             }
             of_record(state, record)
@@ -179,7 +206,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         let mut found = match step {
             Step::Made(found) => found,
             Step::Moving => None,
-            Step::Nothing => look.find_in_tables(key)?,
+            Step::Nothing => look.find_in_tables(key, ReadFor::Caller)?,
         };
         if let Some(Found::Record(record)) = found {
             match look.cached(key, record.value.seq) {
@@ -194,7 +221,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         Some(Found::Value(found)) => Ok(Some(found.value)),
         Some(Found::Record(record)) => {
             let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
-            read_record(engine, &look.state, key, record.value).map(Some)
+            read_record(engine, &look.state, key, record.value, Reach::Device).map(Some)
         }
         None | Some(Found::NeedsOlder) => {
             let found =

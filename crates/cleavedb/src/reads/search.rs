@@ -17,11 +17,12 @@ use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, KeyspaceId, Lasting, Result, SeqNo, ValuePointer,
+    EncodedKey, EntryKind, Error, ErrorKind, KeyspaceId, Lasting, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::HotStore;
 use cleavedb_index::IndexHit;
 use cleavedb_index::memtable::MemHit;
+use cleavedb_storage::Reach;
 
 use crate::engine::Engine;
 use crate::store::snapshot::ReadPoint;
@@ -64,7 +65,16 @@ impl<'k> SearchKey<'k> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadFor {
     Caller,
+    /// A caller in a thread that must not wait: where the device would be needed, the read fails
+    /// with [`ErrorKind::WouldWait`].
+    HastyCaller,
     Engine,
+}
+
+impl ReadFor {
+    pub(crate) fn reach(self) -> Reach {
+        if self == Self::HastyCaller { Reach::Memory } else { Reach::Device }
+    }
 }
 
 /// A version of a key, as the place where it lies has it.
@@ -223,10 +233,10 @@ impl<'e> Look<'e> {
     pub(crate) fn find(&self, key: SearchKey<'_>, read_for: ReadFor) -> Result<Option<Found>> {
         let found = match self.find_in_memory(key, read_for)? {
             Step::Made(found) => found,
-            Step::Nothing => self.find_in_tables(key)?.inspect(|found| {
+            Step::Nothing => self.find_in_tables(key, read_for)?.inspect(|found| {
                 // A record does so once it is read.
                 if let Found::Value(value) = found
-                    && read_for == ReadFor::Caller
+                    && read_for != ReadFor::Engine
                     && value.until.is_never()
                 {
                     let user_key = key.encoded.len() - KEYSPACE_PREFIX_LEN;
@@ -237,6 +247,9 @@ impl<'e> Look<'e> {
         };
         if found.is_none() {
             self.await_change()?;
+            if read_for == ReadFor::HastyCaller {
+                return Err(Error::new(ErrorKind::WouldWait, "a flush changes what is hot"));
+            }
         }
         Ok(found)
     }
@@ -253,13 +266,17 @@ impl<'e> Look<'e> {
 
     /// What the tables have.
     #[inline(always)]
-    pub(crate) fn find_in_tables(&self, key: SearchKey<'_>) -> Result<Option<Found>> {
+    pub(crate) fn find_in_tables(
+        &self,
+        key: SearchKey<'_>,
+        read_for: ReadFor,
+    ) -> Result<Option<Found>> {
         let hit = match &self.state.version {
             #[cfg(feature = "experiments")]
-            version if seeks::are_counted(self.engine) => {
+            version if read_for != ReadFor::HastyCaller && seeks::are_counted(self.engine) => {
                 seeks::get(self.engine, version, key, self.visible)?
             }
-            version => version.get(key.encoded, key.hash, self.visible)?,
+            version => version.get_within(read_for.reach(), key.encoded, key.hash, self.visible)?,
         };
         hit.map_or(Ok(Some(Found::Absent)), |hit| self.found(key, hit.into()))
     }
@@ -325,13 +342,14 @@ impl<'e> Look<'e> {
     ) -> Result<Step<Hit<'s>>> {
         let hot_key = store.key(key.encoded);
         let found =
-            if read_for == ReadFor::Caller { store.read(hot_key) } else { store.find(hot_key) };
+            if read_for != ReadFor::Engine { store.read(hot_key) } else { store.find(hot_key) };
         let Some(pointer) = found else { return Ok(Step::Nothing) };
         if !self.state.segments.is_there(pointer) {
             return Ok(Step::Moving);
         }
         // A record of another key has the same fingerprint, or has taken the place meanwhile.
-        let version = self.state.segments.read_version(None, pointer, key.encoded)?;
+        let segments = &self.state.segments;
+        let version = segments.read_version(read_for.reach(), None, pointer, key.encoded)?;
         Ok(match version {
             Some((seq, value)) if seq <= self.visible => {
                 Step::Made(Hit { kind: EntryKind::Inline, seq, value: HitValue::Kept(value) })

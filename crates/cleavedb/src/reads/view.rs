@@ -15,7 +15,7 @@ use crate::operations::catalog::{CatalogEntry, KeyspaceRef};
 use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
-use crate::reads::read;
+use crate::reads::read::{self, Resident};
 use crate::reads::search::UserKey;
 use crate::reads::value_reader::{FoundValue, ValueReader};
 use crate::store::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
@@ -96,6 +96,12 @@ impl Snapshot {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let found = read::get(&self.engine, self.key(&key), Some(self.at()?));
         // Behind the read: see `Gate::check_held`.
+        self.answer(found)
+    }
+
+    /// As [`crate::Keyspace::get_resident`], at the snapshot.
+    pub fn get_resident(&self, key: impl AsRef<[u8]>) -> Result<Resident> {
+        let found = read::get_resident(&self.engine, self.key(&key), Some(self.at()?));
         self.answer(found)
     }
 

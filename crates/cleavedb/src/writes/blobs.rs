@@ -124,7 +124,8 @@ pub(crate) fn renew(
         return commit(engine, target, blob.pointer, terms);
     }
     let op = EncodedOp::new(Op::delete(target.key), target.keyspace, &engine.time);
-    write::write(engine, Ops::Few(&[op]), target.key.len() as u64, target.durability, terms)
+    let bytes = target.key.len() as u64;
+    write::write(engine, Ops::Few(&[op]), bytes, target.durability, terms).map(drop)
 }
 
 /// Makes a blob the value of its key.
@@ -140,7 +141,7 @@ fn commit(
     let (_, stored_len) = ValuePointer::encode_entry(pointer, &mut room);
     let (kind, stored) = (RecordKind::Blob.until(pointer.until), &room[..stored_len]);
     let op = EncodedOp::of_kind(kind, keyspace.id, key, stored.into());
-    write::write(engine, Ops::Few(&[op]), key.len() as u64, durability, terms)
+    write::write(engine, Ops::Few(&[op]), key.len() as u64, durability, terms).map(drop)
 }
 
 /// Writes all that `first` and `reader` have.

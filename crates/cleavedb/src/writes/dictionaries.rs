@@ -123,7 +123,7 @@ pub(crate) fn forget(engine: &Engine) -> Result<bool> {
     if written.is_err() {
         engine.catalog.dictionaries.outliving.lock().extend(gone);
     }
-    written.map(|()| true)
+    written.map(|_| true)
 }
 
 /// Values of files that no open database reads, and the dictionaries that were met there.

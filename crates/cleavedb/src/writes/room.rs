@@ -30,6 +30,45 @@ pub(crate) fn lock_with_room<'e>(
     len: u64,
 ) -> std::result::Result<MutexGuard<'e, Append>, Obstacle> {
     let mut append = engine.commit.open_append()?;
+    make_room(engine, &mut append, ops, len)?;
+    Ok(append)
+}
+
+/// As [`lock_with_room`], where no more than a MemTable has to be made; `None` elsewhere.
+pub(crate) fn try_lock_with_room<'e>(
+    engine: &'e Engine,
+    ops: Ops<'_>,
+    len: u64,
+) -> Result<Option<MutexGuard<'e, Append>>> {
+    let Some(append) = engine.commit.try_open_append() else { return Ok(None) };
+    let mut append = append?;
+    if !has_room(engine, &append, ops, len) {
+        return Ok(None);
+    }
+    match make_room(engine, &mut append, ops, len) {
+        Ok(()) => Ok(Some(append)),
+        Err(Obstacle::Failed(e)) => Err(e),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the log file in use, the window and the sequence numbers in reserve do for `ops`.
+fn has_room(engine: &Engine, append: &Append, ops: Ops<'_>, len: u64) -> bool {
+    let (log, appender) = (&engine.commit.log, &append.appender);
+    let last = append.last_seq() + ops.op_count() as u64;
+    !engine.full.is_short()
+        && log.growth(appender, len).is_none()
+        && log.has_room(appender, len)
+        && !(are_long(engine, ops) && needs_file_for_long(append))
+        && !needs_seqs(engine, last)
+}
+
+fn make_room(
+    engine: &Engine,
+    append: &mut Append,
+    ops: Ops<'_>,
+    len: u64,
+) -> std::result::Result<(), Obstacle> {
     if append.is_held() {
         return Err(Obstacle::Load);
     }
@@ -43,21 +82,21 @@ pub(crate) fn lock_with_room<'e>(
     }
     let growth = engine.commit.log.growth(&append.appender, len);
     if let Some(longer) = growth.filter(|_| !engine.full.is_short()) {
-        engine.commit.grow_window(&mut append, &*engine.storage, longer)?;
+        engine.commit.grow_window(append, &*engine.storage, longer)?;
     }
-    if memtable_full(engine, &append) {
+    if memtable_full(engine, append) {
         if engine.state.load().waiting() < engine.options.memtables_max() {
-            memtables::rotate_memtable(engine, &mut append);
-        } else if !squeezes_in(engine, &append, ops) {
+            memtables::rotate_memtable(engine, append);
+        } else if !squeezes_in(engine, append, ops) {
             return Err(Obstacle::NoRoom);
         }
     }
-    have_log(engine, &mut append, ops, len)?;
+    have_log(engine, append, ops, len)?;
     if outgrows_limit {
         append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
     }
     reserve_seqs(engine, append.last_seq() + ops.op_count() as u64)?;
-    Ok(append)
+    Ok(())
 }
 
 /// Refuses writes other than deletes while the reserve is in use, unless it is filled by space that
@@ -94,6 +133,12 @@ fn squeezes_in(engine: &Engine, append: &Append, ops: Ops<'_>) -> bool {
         && append.memtable.table.memory() < most
 }
 
+/// Whether tables will point to values of `ops` in the log, although they point to no other value
+/// there.
+fn are_long(engine: &Engine, ops: Ops<'_>) -> bool {
+    engine.options.log().keeps_long_values() && ops.have_separated()
+}
+
 /// Reserves log space for `ops`, of `len` bytes in all: in a new file, if the one in use is not for
 /// them.
 fn have_log(
@@ -102,8 +147,7 @@ fn have_log(
     ops: Ops<'_>,
     len: u64,
 ) -> std::result::Result<(), Obstacle> {
-    // Tables will point to it in the log, although they point to no other value there.
-    let long = engine.options.log().keeps_long_values() && ops.have_separated();
+    let long = are_long(engine, ops);
     let wants_file = long && needs_file_for_long(append);
     if wants_file || engine.commit.log.needs_file(&append.appender, len) {
         // The limit is asked under the lock, since any number of writers may have passed before it
@@ -164,8 +208,12 @@ fn no_room_for_log(engine: &Engine, ops: Ops<'_>, error: Error) -> Error {
     Error::new(ErrorKind::NoSpace, message).with("reserve", engine.full.reserve.len())
 }
 
+fn needs_seqs(engine: &Engine, last: SeqNo) -> bool {
+    last + SEQS_LOW >= engine.jobs.seq_limit()
+}
+
 fn reserve_seqs(engine: &Engine, last: SeqNo) -> Result<()> {
-    if last + SEQS_LOW < engine.jobs.seq_limit() {
+    if !needs_seqs(engine, last) {
         return Ok(());
     }
     if last > cleavedb_base::limits::SEQ_MAX - 2 * SEQS_RESERVED {

@@ -36,15 +36,17 @@ pub(crate) struct Terms<'a> {
     pub(crate) must_read: Option<&'a dyn Fn() -> bool>,
     /// Called with the first sequence number, under the append lock, before the commit is visible.
     pub(crate) numbered: Option<&'a dyn Fn(SeqNo)>,
+    /// Whether it fails with [`ErrorKind::WouldWait`] where it would wait for room or for its turn.
+    pub(crate) at_once: bool,
 }
 
-/// Commits changes of keyspaces as one batch.
+/// Commits changes of keyspaces as one batch; returns the sequence number of its last operation.
 pub(crate) fn write_changes<'a>(
     engine: &Engine,
     changes: impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone,
     durability: Durability,
     terms: Terms<'_>,
-) -> Result<()> {
+) -> Result<SeqNo> {
     terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
     let (takes, count) = (memory_of(changes.clone()), || changes.clone().count());
     check_memory(takes, engine.options.batch_max(), count)?;
@@ -61,11 +63,11 @@ pub(crate) fn write_changes<'a>(
         }
     }
     ranges.tidy();
-    encoded_changes::encoded(engine, changes, &ranges, |ops| {
+    let last = encoded_changes::encoded(engine, changes, &ranges, |ops| {
         write_ranges(engine, ops, bytes, &ranges, durability, terms)
     })?;
     ranges.done();
-    Ok(())
+    Ok(last)
 }
 
 /// Commits `ops`, some of which are those of `ranges`, if there are any, and the last ones their
@@ -77,7 +79,7 @@ pub(crate) fn write_ranges(
     ranges: &RangeDeletes<'_>,
     durability: Durability,
     terms: Terms<'_>,
-) -> Result<()> {
+) -> Result<SeqNo> {
     if ranges.is_empty() {
         return write(engine, ops, bytes, durability, terms);
     }
@@ -88,15 +90,17 @@ pub(crate) fn write_ranges(
         }
         ranges.numbered(first);
     };
-    write(engine, ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })?;
+    let terms = Terms { numbered: Some(&numbered), ..terms };
+    let last = write(engine, ops, bytes, durability, terms)?;
     if durability == Durability::Sync {
         // Jobs may apply it from now on, although nothing was flushed.
         engine.jobs.wake();
     }
-    Ok(())
+    Ok(last)
 }
 
-/// Commits a batch of `bytes` bytes of keys and values.
+/// Commits a batch of `bytes` bytes of keys and values; returns the sequence number of its last
+/// operation.
 #[inline]
 pub(crate) fn write(
     engine: &Engine,
@@ -104,21 +108,25 @@ pub(crate) fn write(
     bytes: u64,
     durability: Durability,
     terms: Terms<'_>,
-) -> Result<()> {
+) -> Result<SeqNo> {
     engine.gate.check_open()?;
     let synced = durability == Durability::Sync;
     let _timer = engine.timer(if synced { Operation::SyncedWrite } else { Operation::Write });
     let len = ops.record_bytes();
-    let committed = admit(engine, ops, len, bytes)
-        .and_then(|append| commit_batch(engine, append, ops, len, durability, terms));
-    committed.inspect_err(|_| engine.tell_refusal())?;
+    let admitted = match terms.at_once {
+        true => admit_at_once(engine, ops, len, bytes),
+        false => admit(engine, ops, len, bytes),
+    };
+    let committed =
+        admitted.and_then(|append| commit_batch(engine, append, ops, len, durability, terms));
+    let last = committed.inspect_err(|_| engine.tell_refusal())?;
     engine.counters.user_bytes.add(bytes);
     engine.counters.writes.add(1);
     engine.counters.operations.add(ops.op_count() as u64);
     if engine.jobs.lone_files.any() {
         memtables::hide_lone(engine, ops);
     }
-    Ok(())
+    Ok(last)
 }
 
 /// The append lock, with room for `ops`, which have `len` bytes in all and `bytes` of keys and
@@ -143,6 +151,41 @@ fn admit<'e>(
         failures += u32::from(matches!(met, Obstacle::Failed(_)));
         next = overcome(engine, ops, met, failures)?;
     }
+}
+
+/// As [`admit`], without a wait: fails with [`ErrorKind::WouldWait`] where there is an obstacle.
+fn admit_at_once<'e>(
+    engine: &'e Engine,
+    ops: Ops<'_>,
+    len: u64,
+    bytes: u64,
+) -> Result<MutexGuard<'e, Append>> {
+    let throttle = &engine.throttle;
+    let slowed = !throttle.is_idle();
+    if slowed && (throttle.stop().is_some() || throttle.is_owed(Instant::now())) {
+        return Err(would_wait("background work is behind"));
+    }
+    let append = room::try_lock_with_room(engine, ops, len)?;
+    let append = append.ok_or_else(|| would_wait("there is no room for it yet"))?;
+    if slowed {
+        // The pause for it is left to the writes that follow.
+        let _ = behind(engine, bytes);
+    }
+    Ok(append)
+}
+
+/// The error of a merge that has to be a transaction.
+#[cold]
+pub(crate) fn must_read() -> Error {
+    let what = "a merge has to read, since a value that expires was put near it";
+    Error::new(ErrorKind::Conflict, what)
+}
+
+/// The error of a write that must not wait.
+#[cold]
+pub(crate) fn would_wait(why: &str) -> Error {
+    let what = format!("the write would wait: {why}; nothing is written; use a call that waits");
+    Error::new(ErrorKind::WouldWait, what)
 }
 
 /// How far background work is behind, for a writer of `bytes` bytes.
@@ -231,15 +274,14 @@ fn commit_batch(
     len: u64,
     durability: Durability,
     terms: Terms<'_>,
-) -> Result<()> {
+) -> Result<SeqNo> {
     terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
     }
     append.memtable.lifetimes.announce(ops.announced());
     if terms.must_read.is_some_and(|must_read| must_read()) {
-        let what = "a merge has to read, since a value that expires was put near it meanwhile";
-        return Err(Error::new(ErrorKind::Conflict, what));
+        return Err(must_read());
     }
     let numbered = terms.numbered.unwrap_or(&|_| {});
     engine.commit.write(append, ops, len, durability, numbered, || engine.state.load())

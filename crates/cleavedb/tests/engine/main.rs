@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p cleavedb --test engine crash::` runs one of them.
 
+mod at_once;
 mod backup;
 mod blobs;
 mod bulk_load;

@@ -28,12 +28,12 @@ impl TableParts {
     /// Reads the footer of table `number` in `file`.
     pub fn open(file: Arc<dyn File>, identity: FileIdentity, number: FileNumber) -> Result<Self> {
         let name = Name::numbered(FileKind::Table, number);
-        let (footer, size) = StoredBlocks { file: &*file, name, identity }.footer()?;
+        let (footer, size) = StoredBlocks::new(&*file, name, identity).footer()?;
         Ok(Self { file, name, identity, footer, size })
     }
 
     fn source(&self) -> StoredBlocks<'_> {
-        StoredBlocks { file: &*self.file, name: self.name, identity: self.identity }
+        StoredBlocks::new(&*self.file, self.name, self.identity)
     }
 
     /// Where the other parts lie.

@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Result, ValuePointer};
+use cleavedb_storage::Reach;
 
 use super::Table;
 use crate::block::BlockIter;
@@ -75,7 +76,7 @@ impl Table {
         let handle = self.index.handle(at);
         let failed = |e| self.source().fact(e, handle.offset);
         let mut iter = BlockIter::default();
-        iter.reset(self.cached_block(handle)?);
+        iter.reset(self.cached_block(Reach::Device, handle)?);
         iter.seek_first().map_err(failed)?;
         let (mut sum, mut all) = (IndexSize::default(), 0);
         while iter.valid() {

@@ -260,6 +260,17 @@ impl FileLayer for ModelledFile {
         Ok(read)
     }
 
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let len = (buf.len() as u64).min(self.inner.len()?.saturating_sub(offset));
+        let extent = Extent { file: self.inode.number, offset, len };
+        let now = self.shared.clock.nanos();
+        let found = self.shared.state.lock().cache.look_up(extent);
+        if self.access == Access::Direct || !found.missing.is_empty() || found.ready > now {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.inner.read_at(buf, offset)
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let written = self.inner.write_at(buf, offset)?;
         if written == 0 {

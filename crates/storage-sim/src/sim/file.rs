@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_storage::{File, Mapping, Name, WindowMemory};
 use rustix::io::Errno;
@@ -74,6 +75,18 @@ impl File for SimFile {
         self.check_alignment(buf, offset)?;
         let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
         Ok(self.readable()?.inode(self.file).content.read(offset, buf))
+    }
+
+    /// Every other block of a file counts as one that is not in memory, so that tests see both, and
+    /// reads that end between them.
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let block = offset / BLOCK as u64;
+        if block % 2 == 1 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let rest = (block + 1) * BLOCK as u64 - offset;
+        let len = buf.len().min(rest as usize);
+        self.read_at(&mut buf[..len], offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {

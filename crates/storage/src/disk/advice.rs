@@ -1,11 +1,11 @@
 //! Advice to the kernel on an open file. Refused advice only costs speed.
 
 use std::fs::File;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{ReadWriteFlags, preadv2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::api::Access;
 
@@ -52,7 +52,16 @@ fn advise(file: &File, offset: u64, len: usize, advice: Advice) {
 
 /// Whether the byte at `offset` is in memory.
 pub(super) fn is_in_memory(file: &File, offset: u64) -> bool {
-    let mut byte = [0];
-    let mut bufs = [IoSliceMut::new(&mut byte)];
-    preadv2(file, &mut bufs, offset, ReadWriteFlags::NOWAIT) == Ok(1)
+    read_resident(file, &mut [0], offset).is_ok_and(|read| read == 1)
+}
+
+/// Reads what the page cache has, from `offset` on; fails with `WouldBlock` if it has nothing
+/// there, or if the file system does not say.
+pub(super) fn read_resident(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT).map_err(
+        |e| match e {
+            Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL => io::ErrorKind::WouldBlock.into(),
+            other => other.into(),
+        },
+    )
 }

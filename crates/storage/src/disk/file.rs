@@ -81,6 +81,13 @@ impl File for DiskFile {
         self.file.read_at(buf, offset)
     }
 
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.is_cached() {
+            true => advice::read_resident(&self.file, buf, offset),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.file.write_at(buf, offset)
     }

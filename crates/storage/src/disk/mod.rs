@@ -160,6 +160,30 @@ mod tests {
     }
 
     #[test]
+    fn a_resident_read_is_a_read_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 100], 0).unwrap();
+        let refused = |read: std::io::Result<usize>| {
+            assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        };
+        let mut buf = [0; 200];
+        let reader = disk.open(&log(1), Mode::Read, Access::Random).unwrap();
+        refused(reader.read_resident(&mut buf, 0));
+        assert_eq!(reader.read_at(&mut buf[..1], 0).unwrap(), 1);
+        for file in [&file, &reader] {
+            match file.read_resident(&mut buf, 10) {
+                Ok(len) => assert_eq!((len, &buf[..90]), (90, &[7; 90][..])),
+                other => refused(other),
+            }
+        }
+        if let Ok(direct) = disk.open(&log(1), Mode::ReadWrite, Access::Direct) {
+            refused(direct.read_resident(&mut buf, 0));
+        }
+    }
+
+    #[test]
     fn advice_changes_nothing_that_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::open(dir.path(), false).unwrap();

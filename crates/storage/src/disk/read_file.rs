@@ -96,6 +96,14 @@ impl File for ReadFile {
         self.with(|file| file.read_at(buf, offset))
     }
 
+    /// A file that is closed would have to be opened.
+    fn read_resident(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &**self.seat.borrow() {
+            Some(file) => advice::read_resident(file, buf, offset),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     fn write_at(&self, _buf: &[u8], _offset: u64) -> io::Result<usize> {
         Err(Errno::BADF.into())
     }

@@ -46,4 +46,9 @@ impl FileLayer for TailedFile {
         read_exact_at(&*self.file, &mut buf[..there], offset)?;
         Ok(len)
     }
+
+    /// No reader asks for that: a log is read from its beginning.
+    fn read_resident(&self, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 }

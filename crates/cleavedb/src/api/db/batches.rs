@@ -1,6 +1,6 @@
 //! Writes of batches, and merges that have to read.
 
-use cleavedb_base::{ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use super::Db;
 use crate::api::transaction::Transaction;
@@ -51,28 +51,133 @@ impl Db {
     /// As [`Db::write`]. With [`Durability::Sync`] the batch, and everything committed before it,
     /// survives a loss of power once this returns.
     pub fn write_with(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
-        self.default.open_engine()?;
+        self.write_numbered(batch, durability).map(drop)
+    }
+
+    /// As [`Db::write_with`]; returns the sequence number of the last operation, for
+    /// [`Db::sync_to`]. For an empty batch, and for one whose merges had to read, it may be that of
+    /// a later operation.
+    ///
+    /// A program with many clients writes with [`Durability::Os`], syncs once for all of them, and
+    /// answers those up to [`Db::durable_seq`]; no thread waits for each client.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::{Durability, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("left", "1")?.put("right", "2")?;
+    /// let first = db.write_numbered(&batch, Durability::Os)?;
+    /// let second = db.write_numbered(&batch, Durability::Os)?;
+    /// assert_eq!(second, first + 2);
+    /// db.sync_to(second)?;
+    /// assert!(db.durable_seq() >= second);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn write_numbered(&self, batch: &WriteBatch, durability: Durability) -> Result<u64> {
+        let engine = self.default.open_engine()?;
         if batch.is_empty() {
-            return Ok(());
+            return Ok(engine.commit.visible());
         }
         let engine = self.default.inner.writable()?;
+        let last = match self.write_batch(engine, batch, durability, false) {
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                self.write_reading(engine, batch, durability)?;
+                return Ok(engine.commit.visible());
+            }
+            written => written?,
+        };
+        dictionaries::make_due(engine);
+        self.shorten_chains(engine, batch.len())?;
+        Ok(last)
+    }
+
+    /// As [`Db::write_numbered`], for a thread that must not wait, as one of an event loop must
+    /// not: fails with [`ErrorKind::WouldWait`], and writes nothing, where [`Db::write`] would
+    /// pause, wait for background work, for a bulk load or for another writer, make room in the
+    /// log, or read for a merge. Then another thread calls [`Db::write_numbered`]. A batch longer
+    /// than a quarter of the log's window always fails so, and so does [`Durability::Os`] where the
+    /// window does not outlive the process.
+    ///
+    /// Fails with [`ErrorKind::InvalidArgument`] for [`Durability::Sync`], which always waits: see
+    /// [`Db::sync_to`]. The first write of an open database waits, since it begins the log.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::{Durability, ErrorKind, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("key", "value")?;
+    /// let seq = match db.try_write(&batch, Durability::Os) {
+    ///     Err(e) if e.kind() == ErrorKind::WouldWait => {
+    ///         db.write_numbered(&batch, Durability::Os)? // in a thread that may wait
+    ///     }
+    ///     written => written?,
+    /// };
+    /// db.sync_to(seq)?; // in a thread that may wait, for all clients at once
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn try_write(&self, batch: &WriteBatch, durability: Durability) -> Result<u64> {
+        let engine = self.default.open_engine()?;
+        if durability == Durability::Sync {
+            let what = "a write that does not wait cannot be synced; write it with \
+                        Durability::Os, and call sync_to";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if batch.is_empty() {
+            return Ok(engine.commit.visible());
+        }
+        let engine = self.default.inner.writable()?;
+        if durability == Durability::Os && !engine.commit.log.buffer().survives() {
+            return Err(write::would_wait("the window does not outlive the process"));
+        }
+        // Dictionaries and long chains of operands are left to a write that may wait.
+        match self.write_batch(engine, batch, durability, true) {
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                Err(write::would_wait("a merge reads what is there"))
+            }
+            written => written,
+        }
+    }
+
+    /// Writes a batch; fails with [`ErrorKind::Conflict`] if merges have to read.
+    fn write_batch(
+        &self,
+        engine: &Engine,
+        batch: &WriteBatch,
+        durability: Durability,
+        at_once: bool,
+    ) -> Result<u64> {
         let default = &engine.catalog.default;
         let reads = || batch.merges(default).any(|(at, key)| may_expire(&engine.state, at, key));
         let has_merges = batch.merges(default).next().is_some();
         if has_merges && reads() {
-            return self.write_reading(engine, batch, durability);
+            return Err(write::must_read());
         }
         let must_read = has_merges.then_some(&reads as &dyn Fn() -> bool);
-        let terms = Terms { keyspaces: batch.keyspaces(), must_read, ..Terms::default() };
-        let changes = batch.changes(default);
-        match write::write_changes(engine, changes, durability, terms) {
-            Err(e) if e.kind() == ErrorKind::Conflict => {
-                return self.write_reading(engine, batch, durability);
-            }
-            written => written?,
+        let keyspaces = batch.keyspaces();
+        let terms = Terms { keyspaces, must_read, at_once, ..Terms::default() };
+        write::write_changes(engine, batch.changes(default), durability, terms)
+    }
+
+    /// The sequence number up to which every operation survives a loss of power, by a sync or by a
+    /// flush. Takes no lock.
+    pub fn durable_seq(&self) -> u64 {
+        self.default.inner.engine_now().commit.durable()
+    }
+
+    /// Makes every operation up to the sequence number `seq`, as [`Db::write_numbered`] and
+    /// [`Db::try_write`] return it, survive a loss of power; one sync does for all callers that
+    /// wait. Returns at once if they do already. A number beyond the last operation stands for
+    /// that.
+    pub fn sync_to(&self, seq: u64) -> Result<()> {
+        let engine = self.default.open_engine()?;
+        if engine.commit.durable() >= seq {
+            return Ok(());
         }
-        dictionaries::make_due(engine);
-        self.shorten_chains(engine, batch.len())
+        self.sync_by(|commit| commit.sync_upto(seq))
     }
 
     /// Writes a batch as a transaction.

@@ -12,6 +12,7 @@ use crate::operations::catalog::KeyspaceRef;
 use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
+use crate::reads::read::Resident;
 use crate::reads::view::Snapshot;
 use crate::settings::merge::Operand;
 use crate::settings::options::{Durability, Options};
@@ -37,6 +38,11 @@ impl Db {
     /// See [`Keyspace::get`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.default.get(key)
+    }
+
+    /// See [`Keyspace::get_resident`].
+    pub fn get_resident(&self, key: impl AsRef<[u8]>) -> Result<Resident> {
+        self.default.get_resident(key)
     }
 
     /// See [`Keyspace::put`].

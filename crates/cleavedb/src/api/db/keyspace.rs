@@ -10,7 +10,6 @@ mod ranges;
 mod loads;
 mod blobs;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,10 +211,7 @@ impl Inner {
     pub(super) fn write_system(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let engine = self.writable()?;
         let op = Op::put(key, value);
-        let (ops, seq) = ([EncodedOp::of_system(op, false)], Cell::new(0));
-        let numbered = |first| seq.set(first);
-        let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
-        write::write(engine, Ops::Few(&ops), op.len(), engine.options.durability, terms)?;
-        Ok(seq.get())
+        let ops = Ops::Few(&[EncodedOp::of_system(op, false)]);
+        write::write(engine, ops, op.len(), engine.options.durability, Terms::default())
     }
 }

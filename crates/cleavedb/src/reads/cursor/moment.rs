@@ -7,6 +7,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
+use cleavedb_storage::Reach;
 use cleavedb_storage::process::Own;
 use cleavedb_values::Chunk;
 
@@ -114,7 +115,7 @@ impl Moment {
     ) -> Result<Bytes> {
         if let Some(pointer) = pointer
             && let Some((seq, value)) =
-                self.state.segments.read_version(chunk, pointer, encoded_key)?
+                self.state.segments.read_version(Reach::Device, chunk, pointer, encoded_key)?
             && seq <= self.at.seq
         {
             return Ok(value);

@@ -46,6 +46,7 @@ use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::live_copies::{checks_of_a_changing_store, copies_of_a_changing_store};
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
+use cleavedb_testkit::numbered::what_is_synced_to_survives;
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
 use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::sharing::databases_share_caches;
@@ -240,6 +241,11 @@ fn readers_of_a_killed_store(seed: u64) -> Result<(), String> {
 /// The log that goes on behind a torn batch, as in `sessions.rs`.
 fn torn_batch(seed: u64) -> Result<(), String> {
     a_torn_batch_stays_away(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], false))
+}
+
+/// Writes that are synced by their numbers, as in `at_once.rs`.
+fn synced_numbers(seed: u64) -> Result<(), String> {
+    what_is_synced_to_survives(&design(seed))
 }
 
 /// Stores that are filled up to their space limit, as in `space.rs`.
@@ -665,6 +671,7 @@ caught! {
     a_window_that_grows_undrained: GrowsUndrained by growing_window;
     a_copy_that_is_not_noticed: CopyUnnoticed by copy_beside_its_original;
     a_replay_past_a_gap: ReplayPastGap by crash;
+    a_number_told_without_a_sync: ToldWithoutSync by synced_numbers;
     half_a_batch: HalfBatch by crash;
     a_torn_batch_that_takes_a_mark: TornBatchTakesMark by crash_of_batches;
     a_log_that_goes_on_behind_a_torn_batch: ResumedBehindTorn by torn_batch;

@@ -36,6 +36,16 @@ impl Log {
         used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len()
     }
 
+    /// Whether a range of `len` bytes can be reserved at once: in the window, and in the space that
+    /// the file in use has.
+    pub fn has_room(&self, appender: &Appender, len: u64) -> bool {
+        let more = Self::overhead() + len;
+        len <= self.reserve_max() as u64
+            && !self.needs_file(appender, len)
+            && Self::used(appender) + more <= appender.allocated
+            && appender.next + more <= self.buffer.drained_upto() + self.buffer.len()
+    }
+
     /// Used bytes of the file in use.
     pub(super) fn used(appender: &Appender) -> u64 {
         appender.next - appender.file().base

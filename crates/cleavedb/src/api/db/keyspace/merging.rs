@@ -78,7 +78,7 @@ impl Keyspace {
             match write::write(engine, Ops::Few(&[op]), bytes, durability, terms) {
                 Err(e) if e.kind() == ErrorKind::Conflict => {}
                 written => {
-                    return written.and_then(|()| self.database().shorten_chains(engine, 1));
+                    return written.and_then(|_| self.database().shorten_chains(engine, 1));
                 }
             }
         }

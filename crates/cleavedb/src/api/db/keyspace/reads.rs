@@ -13,7 +13,7 @@ use crate::operations::bounds::{Bounds, KeyRange, Prefix};
 use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
-use crate::reads::read;
+use crate::reads::read::{self, Resident};
 use crate::reads::search::UserKey;
 use crate::reads::view::Snapshot;
 
@@ -21,6 +21,32 @@ impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.read(|engine| read::get(engine, UserKey::new(self.entry().id, &key), None))
+    }
+
+    /// As [`Keyspace::get`], for a thread that must not wait for the device, as one of an event
+    /// loop must not: answers from memory, the kernel's page cache included, or says that it
+    /// cannot. Then another thread calls [`Keyspace::get`]. The answer of a `Found` is that of
+    /// [`Keyspace::get`].
+    ///
+    /// `Elsewhere` is also the answer for a key that merges have changed, for a value that
+    /// [`Keyspace::put_reader`] has put, once it is flushed, and where the file system cannot
+    /// tell what is in memory. A secondary waits where it has to catch up.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::Resident;
+    ///
+    /// db.put("key", "value")?;
+    /// let value = match db.get_resident("key")? {
+    ///     Resident::Found(value) => value,
+    ///     Resident::Elsewhere => db.get("key")?, // in a thread that may wait
+    /// };
+    /// assert_eq!(value.unwrap(), "value");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn get_resident(&self, key: impl AsRef<[u8]>) -> Result<Resident> {
+        self.read(|engine| read::get_resident(engine, UserKey::new(self.entry().id, &key), None))
     }
 
     /// The value of `key`, and when it expires, if it does.

@@ -74,7 +74,7 @@ impl Keyspace {
         check_end(&lower).and_then(|()| check_end(&upper))?;
         self.inner.writable()?;
         let change = std::iter::once((Change::Range(&lower, &upper), self.entry()));
-        write::write_changes(engine, change, durability, self.terms())
+        write::write_changes(engine, change, durability, self.terms()).map(drop)
     }
 
     #[inline]

@@ -17,6 +17,7 @@ use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
 use cleavedb_hot::segment::HotKey;
 use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
+use cleavedb_storage::Reach;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::Content;
@@ -195,7 +196,7 @@ impl<'e> HotFlush<'_, 'e> {
         let (segments, pages) = (&self.state.segments, &self.engine.spare_pages.flush);
         let chunks = segments.prefetch_records(&wanted, ReadBuffers::Pooled(pages));
         for ((key, pointer), chunk) in short.iter().zip(chunks) {
-            let version = segments.read_version(chunk.as_deref(), *pointer, key)?;
+            let version = segments.read_version(Reach::Device, chunk.as_deref(), *pointer, key)?;
             let (seq, value) = version.ok_or_else(lost)?;
             let value = if planted(Bug::ShortDemotedEmpty) { Bytes::new() } else { value };
             self.entry(key, seq, Content::Inline(EntryKind::Inline, (*value).into()), None);

@@ -1,0 +1,96 @@
+//! Calls for threads that must not wait: they answer as those that wait do, or say that they would.
+
+use cleavedb::{Durability, ErrorKind, Preset, Resident, WriteBatch};
+use cleavedb_testkit::numbered::what_is_synced_to_survives;
+use cleavedb_testkit::records::{key, value};
+use cleavedb_testkit::{Disks, Generator, Profile, Session, Setup, State, session};
+
+/// Compares resident reads of all keys, and of keys that are not there, with reads that wait;
+/// returns how many were found and how many were not.
+fn compare(session: &Session) -> (usize, usize) {
+    let (db, snapshot) = (session.db(), session.db().snapshot());
+    let (mut found, mut elsewhere) = (0, 0);
+    for key in db.range(..).keys_only().flat_map(|key| {
+        let key = key.unwrap().key;
+        [[&key[..], b"~"].concat(), key.to_vec()]
+    }) {
+        let answers = [db.get_resident(&key), snapshot.get_resident(&key)];
+        let expected = db.get(&key).unwrap();
+        for answer in answers {
+            match answer.unwrap() {
+                Resident::Found(value) => {
+                    assert_eq!(value, expected, "{}", key.escape_ascii());
+                    found += 1;
+                }
+                Resident::Elsewhere => elsewhere += 1,
+            }
+        }
+    }
+    (found, elsewhere)
+}
+
+#[test]
+fn a_resident_read_is_a_read_or_none() {
+    for setup in Setup::designs() {
+        let profile = Profile { ranges: 5, ttls: 20, merges: 30, ..Profile::model() };
+        let ops = Generator::new(7, profile).take(200);
+        let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default()).unwrap();
+        let (mut found, mut elsewhere) = (0, 0);
+        for ops in ops.chunks(20) {
+            ops.iter().for_each(|op| session.run(op).unwrap());
+            let more = compare(&session);
+            (found, elsewhere) = (found + more.0, elsewhere + more.1);
+        }
+        assert!(found > 100 && elsewhere > 0, "{setup}: {found} found, {elsewhere} not");
+    }
+}
+
+#[test]
+fn what_was_read_is_resident() {
+    for preset in [Preset::Lsm, Preset::Ohdb] {
+        let setup = Setup::tiny(preset, true);
+        let db = session::open_all(&Disks::forgetful(&setup).storages(), &setup).unwrap();
+        db.put("short", "value").unwrap();
+        assert_eq!(db.get_resident("short").unwrap(), Resident::Found(Some("value".into())));
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(db.get("short").unwrap().unwrap(), "value");
+        assert_eq!(db.get_resident("short").unwrap(), Resident::Found(Some("value".into())));
+        assert_eq!(db.get_resident("none").unwrap(), Resident::Found(None), "{setup}");
+    }
+}
+
+/// Writes far more than MemTables, window and log files hold: each write that would wait writes
+/// nothing, and the same batch is written by a call that waits.
+#[test]
+fn a_write_at_once_is_a_write_or_none() {
+    for setup in Setup::designs() {
+        let db = session::open_all(&Disks::forgetful(&setup).storages(), &setup).unwrap();
+        db.put("first", "begins the session").unwrap();
+        let (mut last, mut refused) = (db.snapshot().seq(), 0);
+        for i in 0..300 {
+            let mut batch = WriteBatch::new();
+            batch.put(key(i), value(i, 0)).unwrap().put_parts(key(i), &[b"in ", b"parts"]).unwrap();
+            batch.put_parts(key(i), &[&value(i, 1), b""]).unwrap();
+            let seq = db.try_write(&batch, Durability::Os).or_else(|e| {
+                assert_eq!(e.kind(), ErrorKind::WouldWait, "{setup}: {e}");
+                assert!(db.get(key(i)).unwrap().is_none(), "{setup}: {i}");
+                refused += 1;
+                db.write_numbered(&batch, Durability::Os)
+            });
+            let seq = seq.unwrap();
+            assert!(seq >= last + 3, "{setup}: {seq} behind {last}");
+            last = seq;
+        }
+        assert!((5..200).contains(&refused), "{setup}: {refused}");
+        (0..300).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 1)));
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn what_is_synced_to_survives_a_loss_of_power() {
+    for setup in Setup::designs() {
+        what_is_synced_to_survives(&setup).unwrap_or_else(|e| panic!("{setup}: {e}"));
+    }
+}

@@ -1,0 +1,10 @@
+//! The functions of `leveldb/c.h`. Where ours do something else, the header says so.
+
+mod callbacks;
+mod options;
+mod db;
+mod batch;
+mod iterator;
+mod properties;
+mod repair;
+mod manage;

@@ -1,0 +1,90 @@
+//! The repair of a database: what can be saved goes to a new one, which takes its place.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use cleavedb::{Db, Durability, Error, ErrorKind, Options, Result, Salvage};
+
+/// Bytes of values between two writes.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Repairs the database in `path`; one that opens and is intact stays as it is. The damaged one is
+/// kept beside it, with `.damaged` behind its name.
+pub(super) fn repair(path: &Path, options: Options) -> Result<()> {
+    let options = Options { create_if_missing: false, error_if_exists: false, ..options };
+    match check(path, options.clone()) {
+        Ok(()) => return Ok(()),
+        // Whatever else there is, a salvage can try.
+        Err(e) if matches!(e.kind(), ErrorKind::Locked | ErrorKind::Forked) => return Err(e),
+        Err(_) => {}
+    }
+    let (repaired, damaged) = (beside(path, ".repaired"), beside(path, ".damaged"));
+    if fs::symlink_metadata(&damaged).is_ok() {
+        let what = "a damaged database of an earlier repair is in the way; move or remove it";
+        return Err(Error::new(ErrorKind::AlreadyExists, what).with("path", damaged.display()));
+    }
+    save(path, &repaired, options.clone())?;
+    check(&repaired, options)?;
+    let moved = |from: &Path, to: &Path| {
+        fs::rename(from, to).map_err(|e| io("give a directory its new name", to, e))
+    };
+    moved(path, &damaged)?;
+    moved(&repaired, path)?;
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(parent).and_then(|it| it.sync_all());
+    synced.map_err(|e| io("sync the directory", parent, e))
+}
+
+/// Fails if the database does not open, or has damage.
+fn check(path: &Path, options: Options) -> Result<()> {
+    let db = Db::open(path, options)?;
+    let report = db.verify();
+    db.close_now()?;
+    report?.problems.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Saves what can be read into a new database.
+fn save(from: &Path, to: &Path, options: Options) -> Result<()> {
+    let salvage = Salvage::search(from)?;
+    let options =
+        Options { create_if_missing: true, error_if_exists: true, ..options };
+    let db = Db::open(to, options)?;
+    for (name, options) in salvage.keyspaces() {
+        db.create_keyspace(name, options)?;
+    }
+    let mut batch = db.batch();
+    salvage.hand_out(&mut |saved| {
+        let keyspace = db.keyspace(saved.keyspace)?;
+        batch.keyspace(&keyspace).put_until(saved.key, saved.value, saved.expires)?;
+        if batch.size_bytes() >= BATCH_BYTES as u64 {
+            db.write(&batch)?;
+            batch.clear();
+        }
+        Ok(())
+    })?;
+    db.write_with(&batch, Durability::Sync)?;
+    db.close_now()
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    // Without a slash at the end, behind which the name would be one of a file within.
+    let mut name = path.components().as_path().as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+fn io(doing: &str, path: &Path, cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {doing}: {cause}")).with("path", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_beside_another_has_its_name_with_an_end() {
+        for path in ["a/db", "a/db/", "a/db//"] {
+            assert_eq!(beside(Path::new(path), ".damaged"), Path::new("a/db.damaged"));
+        }
+    }
+}

@@ -20,9 +20,8 @@ use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 use cleavedb_cli::interrupt;
-use cleavedb_cli::level0;
-use cleavedb_cli::named;
 use cleavedb_cli::placement::{self, Placement};
+use cleavedb_named::{self as named, level0};
 use cleavedb_storage_sim::SimulatedDevice;
 
 use crate::device::{Device, OnDevice};

@@ -3,14 +3,9 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+pub use cleavedb_named::ttl;
 use serde::de::{self, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// A time to live as it is written: `30s`, `12h`, `1day 6h`.
-pub fn ttl(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write it as in 90s, 15m, 12h or 7days"))
-}
 
 /// A time to live, or none: `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

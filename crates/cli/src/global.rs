@@ -6,12 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cleavedb::Preset;
+use cleavedb_named::{self as named, NamedOption, space_limit};
 
 use crate::durability::DurabilityName;
 use crate::expiry;
-use crate::named::{self, NamedOption};
 use crate::placement::{self, Placement};
-use crate::space_limit;
 
 /// Title of the options that every command has.
 pub const EVERY_COMMAND: &str = "Options of every command";
@@ -122,7 +121,7 @@ impl Global {
     /// The global arguments with what writes survive by a command's own argument, if it is given.
     pub fn with_durability(&self, own: Option<DurabilityName>) -> Self {
         let mut global = self.clone();
-        global.with.extend(own.map(NamedOption::durability));
+        global.with.extend(own.map(|own| NamedOption::durability(own.into())));
         global
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use cleavedb::{Db, Keyspace, KeyspaceOptions};
+use cleavedb_named as named;
 use serde::{Deserialize, Serialize};
 
+use crate::expiry;
 use crate::failure::Result;
-use crate::{expiry, named};
 
 /// The name of the keyspace that every database has.
 pub const DEFAULT: &str = "default";

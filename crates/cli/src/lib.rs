@@ -2,7 +2,7 @@
 //!
 //! [`args`] is what may be typed, the private module `commands` what it means. Everything between
 //! is about bytes: how they are shown, read from and written to files, and counted. What is public
-//! is what both programs have: options of the engine, output, failures and signals. The modules,
+//! is what both programs have: output, failures and signals. The modules,
 //! bottom first; a module uses only those before it.
 
 #![forbid(unsafe_code)]
@@ -14,9 +14,6 @@ mod encoding;
 mod expiry;
 pub mod durability;
 pub mod placement;
-pub mod level0;
-mod space_limit;
-pub mod named;
 pub mod global;
 pub mod args;
 mod help;

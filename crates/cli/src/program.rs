@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use cleavedb_named as named;
 
 use crate::console::{self, Console};
 use crate::failure::{Exit, Result};
 use crate::global::Global;
-use crate::{help, named};
+use crate::help;
 
 /// A program, as its parsed arguments.
 pub trait Program: CommandFactory + FromArgMatches {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use cleavedb::reports::RecoveryReport;
 use cleavedb::{Db, Error, ErrorKind, Keyspace, Options};
+use cleavedb_named as named;
 use cleavedb_units as units;
 
 use crate::args::Within;
@@ -15,7 +16,6 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
-use crate::named;
 use crate::placement;
 
 /// Pauses between two looks at a lock that another process has: the first one, and the longest.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use cleavedb::ValueCompression;
+use cleavedb_named as named;
 
-use crate::{expiry, named};
+use crate::expiry;
 
 /// What to do with keyspaces.
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! Values of options, as they are written on the command line.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use cleavedb::layout::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
 #[cfg(feature = "experiments")]
@@ -31,6 +32,12 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
 /// A size in bytes.
 pub fn size(text: &str) -> Result<usize, String> {
     units::parse(text)?.try_into().map_err(|_| format!("\"{text}\" is too large"))
+}
+
+/// A time to live as it is written: `30s`, `12h`, `1day 6h`.
+pub fn ttl(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it as in 90s, 15m, 12h or 7days"))
 }
 
 pub(super) fn truth(text: &str) -> Result<bool, String> {

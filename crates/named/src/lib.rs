@@ -1,18 +1,23 @@
-//! Engine options by their names in the library: each can be set from the command line.
+//! Options of the engine by their names in the library, as text: `memory_bytes=64MiB`.
+//!
+//! A crate of its own, because the command line and the libraries for other languages, none of
+//! which depends on another, take the same names and values.
 
+#![forbid(unsafe_code)]
+
+pub mod level0;
+pub mod space_limit;
 mod values;
 mod table;
 
 use std::ffi::OsString;
 
-use clap::ValueEnum;
-use cleavedb::{Options, Preset};
+use cleavedb::{Durability, Options, Preset};
 
 use self::table::OPTIONS;
 #[cfg(feature = "experiments")]
 pub use self::values::victim_policy;
-pub use self::values::{size, value_compression};
-use crate::durability::DurabilityName;
+pub use self::values::{size, ttl, value_compression};
 
 /// A valid option and its value.
 #[derive(Clone, Debug)]
@@ -23,9 +28,13 @@ pub struct NamedOption {
 
 impl NamedOption {
     /// What writes survive.
-    pub(crate) fn durability(name: DurabilityName) -> Self {
-        let value = name.to_possible_value().expect("no name is hidden").get_name().to_owned();
-        Self { name: "durability", value }
+    pub fn durability(durability: Durability) -> Self {
+        let value = match durability {
+            Durability::Buffered => "buffered",
+            Durability::Os => "os",
+            Durability::Sync => "sync",
+        };
+        Self { name: "durability", value: value.to_owned() }
     }
 }
 
@@ -88,7 +97,7 @@ pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::{OPTIONS, list, parse, set};
-    use cleavedb::{Options, Preset};
+    use cleavedb::{Durability, Options, Preset};
 
     /// Valid values of each option.
     const VALUES: [&str; 14] = [

@@ -7,9 +7,9 @@ use cleavedb_units as units;
 #[cfg(feature = "experiments")]
 use super::values::victim_policy;
 use super::values::{
-    grouped, groups, layout, number, one_of, partition, size, truth, value_compression,
+    grouped, groups, layout, number, one_of, partition, size, truth, ttl, value_compression,
 };
-use crate::{expiry, level0, space_limit};
+use crate::{level0, space_limit};
 
 pub(super) type Set = fn(&mut Options, &str) -> Result<(), String>;
 
@@ -168,7 +168,7 @@ pub(super) const OPTIONS: &[(&str, &str, &str, &str, Set)] = &[
         "a duration, as 12h",
         "24h",
         "How long values that have expired may take space",
-        |o, v| put(&mut o.expired_within, expiry::ttl(v)),
+        |o, v| put(&mut o.expired_within, ttl(v)),
     ),
     ("record_cache_bytes", BYTES, "0", "Memory for values that were read lately", |o, v| {
         put(&mut o.record_cache_bytes, size(v))

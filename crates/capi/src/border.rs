@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cleavedb::{Error, ErrorKind, Result};
 
 use crate::handles::Handle;
-use crate::slices::{Kept, Malloced, Out};
+use crate::slices::{LentOut, Malloced, OutPlace};
 
 /// What a function returns that has nothing to return.
 pub(crate) trait Nothing {
@@ -54,7 +54,7 @@ impl Nothing for Malloced {
     }
 }
 
-impl Nothing for Kept {
+impl Nothing for LentOut {
     fn nothing() -> Self {
         Self::null()
     }
@@ -65,7 +65,7 @@ pub(crate) trait ErrorPlace {
     fn put(&self, error: &Error);
 }
 
-impl ErrorPlace for Out<Malloced> {
+impl ErrorPlace for OutPlace<Malloced> {
     /// As LevelDB does: the message in place of an earlier one.
     fn put(&self, error: &Error) {
         self.replace(Malloced::text(&error.to_string()));

@@ -51,4 +51,3 @@ pub(crate) fn close(handle: Handle<HeldDb>) -> Result<()> {
 fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the database was closed")
 }
-

@@ -1,7 +1,7 @@
 //! Handles: what C holds a pointer to, and gives back once.
 //!
-//! A handle as an argument is NULL, or what [`Handle::new`] has made for C and C has not given back:
-//! the headers ask for that. Also here is the macro that names functions for C.
+//! A handle as an argument is NULL, or what [`Handle::new`] has made for C and C has not given
+//! back: the headers ask for that. Also here is the macro that names functions for C.
 
 use std::ffi::c_void;
 

@@ -11,7 +11,6 @@
 mod slices;
 mod handles;
 mod border;
-
 mod databases;
 mod leveldb;
-
+mod own;

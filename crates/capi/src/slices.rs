@@ -62,7 +62,7 @@ fn no_bytes(len: usize) -> Error {
 pub(crate) struct Array<T>(*const T);
 
 impl<T> Array<T> {
-    /// Its `len` elements. NULL is empty, and fails if it is to have a length.
+    /// The `len` elements of it. NULL is empty, and fails if it is to have a length.
     pub(crate) fn elements(&self, len: usize) -> Result<&[T]> {
         if self.0.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
             return if len == 0 { Ok(&[]) } else { Err(no_bytes(len)) };
@@ -75,9 +75,9 @@ impl<T> Array<T> {
 
 /// A place of C for a result, or NULL if it does not want it.
 #[repr(transparent)]
-pub(crate) struct Out<T>(*mut T);
+pub(crate) struct OutPlace<T>(*mut T);
 
-impl<T> Out<T> {
+impl<T> OutPlace<T> {
     /// Stores `value`. What was there is overwritten, and not freed.
     #[inline]
     pub(crate) fn set(&self, value: T) {
@@ -94,7 +94,7 @@ impl<T> Out<T> {
     }
 }
 
-impl Out<c_char> {
+impl OutPlace<c_char> {
     /// Copies `bytes` to a buffer with room for `len`: as many as there is room for.
     pub(crate) fn fill(&self, bytes: &[u8], len: usize) {
         if !self.0.is_null() {
@@ -106,7 +106,7 @@ impl Out<c_char> {
     }
 }
 
-impl Out<Malloced> {
+impl OutPlace<Malloced> {
     /// Stores `value` and frees what was there.
     pub(crate) fn replace(&self, value: Malloced) {
         if self.0.is_null() {
@@ -174,10 +174,10 @@ impl Malloced {
 
 /// Bytes that C may read as long as their owner keeps them; its header says for how long.
 #[repr(transparent)]
-pub(crate) struct Kept(*const c_char);
+pub(crate) struct LentOut(*const c_char);
 
-impl Kept {
-    /// These bytes.
+impl LentOut {
+    /// Lends `bytes`.
     pub(crate) fn bytes(bytes: &[u8]) -> Self {
         Self(bytes.as_ptr().cast())
     }
@@ -186,10 +186,4 @@ impl Kept {
     pub(crate) fn null() -> Self {
         Self(std::ptr::null())
     }
-}
-
-/// The number of the user under whom the process runs.
-pub(crate) fn user() -> u32 {
-    // SAFETY: the call has no conditions, and cannot fail.
-    unsafe { libc::geteuid() }
 }

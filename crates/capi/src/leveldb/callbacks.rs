@@ -5,13 +5,13 @@ use std::ffi::{c_char, c_int};
 use cleavedb::{Error, ErrorKind, Result};
 
 use crate::handles::{CallerState, Handle, export};
-use crate::slices::{Array, Chars, Out};
+use crate::slices::{Array, Chars, OutPlace};
 
 type Compare = extern "C" fn(CallerState, *const u8, usize, *const u8, usize) -> c_int;
 type Name = extern "C" fn(CallerState) -> Chars;
 type Destroy = extern "C" fn(CallerState);
 type CreateFilter =
-    extern "C" fn(CallerState, Array<Chars>, Array<usize>, c_int, Out<usize>) -> *mut c_char;
+    extern "C" fn(CallerState, Array<Chars>, Array<usize>, c_int, OutPlace<usize>) -> *mut c_char;
 type MayMatch = extern "C" fn(CallerState, Chars, usize, Chars, usize) -> u8;
 
 /// The name of the comparator that LevelDB uses by default.
@@ -60,8 +60,8 @@ impl Comparator {
     }
 }
 
-/// Whether `compare` orders the pairs as bytes are ordered: empty keys, equal ones, those that begin
-/// with the other one, and any bytes.
+/// Whether `compare` orders the pairs as bytes are ordered: empty keys, equal ones, those that
+/// begin with the other one, and any bytes.
 fn orders_bytes(compare: impl Fn(&[u8], &[u8]) -> c_int) -> bool {
     let mut drawn = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |below: usize| {

@@ -10,7 +10,7 @@ use super::options::{self, OpenOptions, ReadOptions, WriteOptions, durability};
 use crate::border::needed;
 use crate::databases::{self, HeldDb};
 use crate::handles::{Handle, export};
-use crate::slices::{Array, Chars, Malloced, Out};
+use crate::slices::{Array, Chars, Malloced, OutPlace};
 
 /// What `call` returns for the database of a handle.
 #[inline]
@@ -19,7 +19,7 @@ pub(super) fn with<T>(db: &Handle<HeldDb>, call: impl FnOnce(&Db) -> Result<T>) 
 }
 
 export! {
-    fn leveldb_open(options: Handle<OpenOptions>, name: Chars; error: Out<Malloced>)
+    fn leveldb_open(options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>)
         -> Handle<HeldDb> {
         Ok(HeldDb::handle(Db::open(name.path()?, options::of_open(&options)?)?))
     }
@@ -30,25 +30,25 @@ export! {
     }
 
     fn leveldb_put(db: Handle<HeldDb>, options: Handle<WriteOptions>, key: Chars, key_len: usize,
-        value: Chars, value_len: usize; error: Out<Malloced>) {
+        value: Chars, value_len: usize; error: OutPlace<Malloced>) {
         let (key, value) = (key.bytes(key_len)?, value.bytes(value_len)?);
         with(&db, |db| db.put_with(key, value, durability(&options)))
     }
 
     fn leveldb_delete(db: Handle<HeldDb>, options: Handle<WriteOptions>, key: Chars,
-        key_len: usize; error: Out<Malloced>) {
+        key_len: usize; error: OutPlace<Malloced>) {
         let key = key.bytes(key_len)?;
         with(&db, |db| db.delete_with(key, durability(&options)))
     }
 
     fn leveldb_write(db: Handle<HeldDb>, options: Handle<WriteOptions>, batch: Handle<Batch>;
-        error: Out<Malloced>) {
+        error: OutPlace<Malloced>) {
         let batch = needed(batch.get(), "leveldb_writebatch_t")?.complete()?;
         with(&db, |db| db.write_with(batch, durability(&options)))
     }
 
     fn leveldb_get(db: Handle<HeldDb>, options: Handle<ReadOptions>, key: Chars, key_len: usize,
-        value_len: Out<usize>; error: Out<Malloced>) -> Malloced {
+        value_len: OutPlace<usize>; error: OutPlace<Malloced>) -> Malloced {
         value_len.set(0);
         let key = key.bytes(key_len)?;
         let snapshot = options.get().map_or(Ok(None), ReadOptions::snapshot)?;
@@ -71,7 +71,7 @@ export! {
     }
 
     fn leveldb_approximate_sizes(db: Handle<HeldDb>, ranges: c_int, from: Array<Chars>,
-        from_len: Array<usize>, to: Array<Chars>, to_len: Array<usize>, sizes: Out<u64>) {
+        from_len: Array<usize>, to: Array<Chars>, to_len: Array<usize>, sizes: OutPlace<u64>) {
         let ranges = usize::try_from(ranges).unwrap_or(0);
         let size = |at: usize| {
             let key = |keys: &Array<Chars>, lens: &Array<usize>| {

@@ -8,10 +8,10 @@ use super::db::with;
 use super::options::ReadOptions;
 use crate::databases::HeldDb;
 use crate::handles::{Handle, export};
-use crate::slices::{Chars, Kept, Malloced, Out};
+use crate::slices::{Chars, LentOut, Malloced, OutPlace};
 
-/// A position, with its key and, once it is asked for, its value. Calls that do not move it may come
-/// from several threads at once.
+/// A position, with its key and, once it is asked for, its value. Calls that do not move it may
+/// come from several threads at once.
 pub(super) struct LevelIterator {
     /// None if it could not be made.
     cursor: Option<Mutex<Cursor>>,
@@ -101,19 +101,19 @@ export! {
         go(iterator, Cursor::prev);
     }
 
-    fn leveldb_iter_key(iterator: Handle<LevelIterator>, key_len: Out<usize>) -> Kept {
+    fn leveldb_iter_key(iterator: Handle<LevelIterator>, key_len: OutPlace<usize>) -> LentOut {
         let key = iterator.get().map_or(&[][..], |it| &it.key);
         key_len.set(key.len());
-        Kept::bytes(key)
+        LentOut::bytes(key)
     }
 
-    fn leveldb_iter_value(iterator: Handle<LevelIterator>, value_len: Out<usize>) -> Kept {
+    fn leveldb_iter_value(iterator: Handle<LevelIterator>, value_len: OutPlace<usize>) -> LentOut {
         let value = iterator.get().and_then(LevelIterator::value).map_or(&[][..], |it| it);
         value_len.set(value.len());
-        Kept::bytes(value)
+        LentOut::bytes(value)
     }
 
-    fn leveldb_iter_get_error(iterator: Handle<LevelIterator>; error: Out<Malloced>) {
+    fn leveldb_iter_get_error(iterator: Handle<LevelIterator>; error: OutPlace<Malloced>) {
         iterator.get().and_then(|it| it.failed.get().cloned()).map_or(Ok(()), Err)
     }
 }

@@ -4,11 +4,12 @@ use std::ffi::c_int;
 use std::{env, fs};
 
 use cleavedb::{Db, ErrorKind};
+use rustix::process::geteuid;
 
 use super::options::{self, OpenOptions};
 use super::repair;
 use crate::handles::{Handle, export};
-use crate::slices::{Chars, Malloced, Out, user};
+use crate::slices::{Chars, Malloced, OutPlace};
 
 /// The version of LevelDB whose functions these are.
 const VERSION: (c_int, c_int) = (1, 23);
@@ -17,7 +18,7 @@ const VERSION: (c_int, c_int) = (1, 23);
 struct Environment;
 
 export! {
-    fn leveldb_destroy_db(_options: Handle<OpenOptions>, name: Chars; error: Out<Malloced>) {
+    fn leveldb_destroy_db(_options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>) {
         let path = name.path()?;
         let is_empty = || fs::read_dir(path).map_or(true, |mut files| files.next().is_none());
         match Db::destroy(path) {
@@ -30,7 +31,7 @@ export! {
         Ok(())
     }
 
-    fn leveldb_repair_db(options: Handle<OpenOptions>, name: Chars; error: Out<Malloced>) {
+    fn leveldb_repair_db(options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>) {
         repair::repair(name.path()?, options::of_open(&options)?)
     }
 
@@ -43,7 +44,7 @@ export! {
     }
 
     fn leveldb_env_get_test_directory(_env: Handle<Environment>) -> Malloced {
-        let usual = || env::temp_dir().join(format!("leveldbtest-{}", user()));
+        let usual = || env::temp_dir().join(format!("leveldbtest-{}", geteuid().as_raw()));
         let path = env::var_os("TEST_TMPDIR").map_or_else(usual, Into::into);
         // Whether it is there shows when it is used.
         let _ = fs::create_dir(&path);

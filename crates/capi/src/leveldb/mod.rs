@@ -2,8 +2,8 @@
 
 mod callbacks;
 mod options;
-mod db;
 mod batch;
+mod db;
 mod iterator;
 mod properties;
 mod repair;

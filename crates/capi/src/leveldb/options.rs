@@ -80,7 +80,7 @@ impl OpenOptions {
 /// What a read is made with.
 #[derive(Default)]
 pub(super) struct ReadOptions {
-    /// What `leveldb_release_snapshot` releases, whoever still names it.
+    /// A snapshot to read, which `leveldb_release_snapshot` ends although options name it.
     snapshot: Option<Weak<Snapshot>>,
 }
 

@@ -46,8 +46,7 @@ fn check(path: &Path, options: Options) -> Result<()> {
 /// Saves what can be read into a new database.
 fn save(from: &Path, to: &Path, options: Options) -> Result<()> {
     let salvage = Salvage::search(from)?;
-    let options =
-        Options { create_if_missing: true, error_if_exists: true, ..options };
+    let options = Options { create_if_missing: true, error_if_exists: true, ..options };
     let db = Db::open(to, options)?;
     for (name, options) in salvage.keyspaces() {
         db.create_keyspace(name, options)?;

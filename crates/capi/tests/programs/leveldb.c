@@ -195,7 +195,9 @@ static void iterators(void) {
     for (leveldb_iter_seek_to_first(iterator); leveldb_iter_valid(iterator);
          leveldb_iter_next(iterator)) {
         const char* key = leveldb_iter_key(iterator, &len);
-        CHECK(len == 4 && atoi(key + 1) == seen);
+        char expected[16];
+        snprintf(expected, sizeof expected, "k%03d", seen);
+        CHECK(len == 4 && memcmp(key, expected, 4) == 0);
         const char* value = leveldb_iter_value(iterator, &len);
         CHECK(len == 400 && value[0] == 'a' + seen % 26 && value[399] == value[0]);
         CHECK(leveldb_iter_value(iterator, &len) == value);
@@ -217,7 +219,7 @@ static void iterators(void) {
     size_t lens[2] = {4, 1};
     uint64_t sizes[2] = {7, 7};
     leveldb_approximate_sizes(db, 2, from, lens, to, lens, sizes);
-    CHECK(sizes[0] > 100000 && sizes[0] < 400000 && sizes[1] == 0);
+    CHECK(sizes[0] > 5000 && sizes[0] < 400000 && sizes[1] == 0);
     leveldb_compact_range(db, "k", 1, NULL, 0);
     const char* names[] = {"leveldb.stats", "leveldb.sstables", "leveldb.num-files-at-level0",
                            "leveldb.num-files-at-level6", "leveldb.approximate-memory-usage"};
@@ -262,12 +264,12 @@ static void comparators(void) {
     CHECK(ends == 2);
 }
 
-/* The largest file of a directory with this in its name loses its middle. */
+/* Bytes of the largest table of a database are overwritten. */
 static void damage(const char* path) {
     char command[400];
     snprintf(command, sizeof command,
-             "f=$(ls -S %s/*.log %s/*.table 2>/dev/null | head -1); test -n \"$f\" && "
-             "printf damaged | dd of=\"$f\" bs=1 seek=4200 conv=notrunc 2>/dev/null", path, path);
+             "f=$(ls -S %s/*.tbl | head -1); test -n \"$f\" && "
+             "printf damaged | dd of=\"$f\" bs=1 seek=100 conv=notrunc 2>/dev/null", path);
     CHECK(system(command) == 0);
 }
 

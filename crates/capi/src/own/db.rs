@@ -1,0 +1,86 @@
+//! Databases: opening, closing, work on all of it, metrics.
+
+use std::ffi::c_int;
+
+use cleavedb::{Db, Durability, Error, ErrorKind, Options, Preset, Result};
+use cleavedb_named as named;
+
+use super::errors::ErrorOut;
+use crate::border::needed;
+use crate::databases::{self, HeldDb};
+use crate::handles::{Handle, export};
+use crate::slices::{Chars, Malloced};
+
+/// What `call` returns for the database of a handle.
+pub(super) fn with<T>(db: &Handle<HeldDb>, call: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
+    needed(db.get(), "cleavedb_db")?.with(call)
+}
+
+/// The options of a text: `NAME=VALUE`, with white space or commas between them.
+fn options(text: &Chars) -> Result<Options> {
+    let text = text.utf8()?.unwrap_or_default();
+    let bad = |what| Error::new(ErrorKind::InvalidOptions, what);
+    let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|it| !it.is_empty());
+    let (presets, others): (Vec<_>, Vec<_>) = words.partition(|it| it.starts_with("preset="));
+    let mut options = Options::default();
+    if let Some(name) = presets.last().and_then(|it| it.strip_prefix("preset=")) {
+        let names = || Preset::ALL.map(Preset::name).join(", ");
+        let unknown = || bad(format!("there is no preset {name}; there are {}", names()));
+        options = Options::preset(Preset::from_name(name).ok_or_else(unknown)?);
+    }
+    let others = others.into_iter().map(|it| named::parse(it).map_err(bad));
+    let others: Vec<_> = others.collect::<Result<_>>()?;
+    named::set(&mut options, &others).map_err(bad)?;
+    Ok(options)
+}
+
+export! {
+    fn cleavedb_open(path: Chars, text: Chars; error: ErrorOut) -> Handle<HeldDb> {
+        Ok(HeldDb::handle(Db::open(path.path()?, options(&text)?)?))
+    }
+
+    fn cleavedb_open_read_only(path: Chars, text: Chars; error: ErrorOut) -> Handle<HeldDb> {
+        Ok(HeldDb::handle(Db::open_read_only_with(path.path()?, options(&text)?)?))
+    }
+
+    fn cleavedb_close(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        databases::close(db).map(|()| 0)
+    }
+
+    fn cleavedb_destroy(path: Chars; error: ErrorOut) -> c_int {
+        Db::destroy(path.path()?).map(|_| 0)
+    }
+
+    fn cleavedb_sync(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        with(&db, Db::sync).map(|()| 0)
+    }
+
+    fn cleavedb_flush(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        with(&db, Db::flush).map(|()| 0)
+    }
+
+    fn cleavedb_compact(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        with(&db, |db| db.compact().and_then(|()| db.collect())).map(|()| 0)
+    }
+
+    fn cleavedb_verify(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        let report = with(&db, Db::verify)?;
+        report.problems.into_iter().next().map_or(Ok(0), Err)
+    }
+
+    fn cleavedb_metrics(db: Handle<HeldDb>; error: ErrorOut) -> Malloced {
+        with(&db, |db| Ok(Malloced::text(&db.metrics().to_prometheus(&[]))))
+    }
+
+    fn cleavedb_durability(db: Handle<HeldDb>; error: ErrorOut) -> c_int {
+        with(&db, |db| Ok(match db.options().durability {
+            Durability::Buffered => 1,
+            Durability::Os => 2,
+            Durability::Sync => 3,
+        }))
+    }
+
+    fn cleavedb_free(memory: Malloced) {
+        memory.free();
+    }
+}

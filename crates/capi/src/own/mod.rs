@@ -1,0 +1,13 @@
+//! The functions of `cleavedb.h`: what LevelDB's interface lacks.
+
+mod errors;
+mod terms;
+mod db;
+mod keyspace;
+mod conditional;
+mod cursor;
+mod snapshot;
+mod batch;
+mod transaction;
+mod copies;
+mod encode;

@@ -70,7 +70,12 @@ fn run(source: &str) {
     assert!(passes(Command::new(&program).current_dir(&first)));
     let second = directory();
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    valgrind.args([
+        "--quiet",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--child-silent-after-fork=yes",
+    ]);
     valgrind.arg("--errors-for-leak-kinds=definite,indirect").arg("--show-leak-kinds=definite");
     if !passes(valgrind.arg(&program).current_dir(&second)) {
         println!("NOT CHECKED: there is no valgrind");
@@ -90,6 +95,16 @@ fn own_functions_do_what_they_say() {
 #[test]
 fn threads_share_handles() {
     run("tests/programs/threads.c");
+}
+
+#[test]
+fn the_example_says_hello() {
+    let installed = Installed::new();
+    let Some(program) = installed.compile("../../examples/c/hello.c") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let done = output(Command::new(&program).current_dir(&directory)).unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "banana: yellow\ncherry: dark red\n");
 }
 
 /// Names of functions that a header declares.

@@ -97,7 +97,7 @@ pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::{OPTIONS, list, parse, set};
-    use cleavedb::{Durability, Options, Preset};
+    use cleavedb::{Options, Preset};
 
     /// Valid values of each option.
     const VALUES: [&str; 14] = [

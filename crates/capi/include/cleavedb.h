@@ -176,6 +176,21 @@ int cleavedb_compare_and_swap(const cleavedb_keyspace *keyspace, const char *key
                               const char *expected, size_t expected_len, const char *value,
                               size_t value_len, int durability, cleavedb_error **error);
 
+/* ---- Values in pieces, which need not be held whole ---- */
+
+/* Fills a buffer with what follows of a value and returns how many bytes that is: 0 at the end of the
+   value, -1 to give the put up. */
+typedef ptrdiff_t (*cleavedb_read_piece)(void *state, char *buffer, size_t room);
+
+int cleavedb_put_pieces(const cleavedb_keyspace *keyspace, const char *key, size_t key_len,
+                        cleavedb_read_piece read, void *state, uint64_t ttl_millis, int durability,
+                        cleavedb_error **error);
+
+/* The `len` bytes from `offset` on, or as many as there are; NULL if the key is not there. */
+cleavedb_value *cleavedb_get_piece(const cleavedb_keyspace *keyspace, const char *key,
+                                   size_t key_len, uint64_t offset, size_t len,
+                                   cleavedb_error **error);
+
 /* ---- Batches: applied as a whole ---- */
 
 cleavedb_batch *cleavedb_batch_new(void);

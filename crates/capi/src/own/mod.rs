@@ -5,6 +5,7 @@ mod terms;
 mod db;
 mod keyspace;
 mod conditional;
+mod pieces;
 mod cursor;
 mod snapshot;
 mod batch;

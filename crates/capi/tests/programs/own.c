@@ -94,6 +94,32 @@ static void reads_and_writes(cleavedb_db *db, cleavedb_keyspace *fruit) {
     IS(cleavedb_contains(fruit, KEY("list"), &error), 0);
 }
 
+/* Reads 'a' as often as the state says, and then fails if that was 7. */
+static ptrdiff_t letters(void *state, char *buffer, size_t room) {
+    size_t *left = state;
+    if (*left == 7) return -1;
+    size_t len = *left < room ? *left : room;
+    memset(buffer, 'a', len);
+    *left -= len;
+    return (ptrdiff_t)len;
+}
+
+static void pieces(cleavedb_keyspace *fruit) {
+    size_t left = 100000, len;
+    IS(cleavedb_put_pieces(fruit, KEY("long"), letters, &left, 0, CLEAVEDB_OS, &error), 0);
+    CHECK(left == 0 && has(cleavedb_get_piece(fruit, KEY("long"), 99997, 9, &error), "aaa"));
+    CHECK(has(cleavedb_get_piece(fruit, KEY("none"), 0, 9, &error), NULL));
+    IS(cleavedb_get_into(fruit, KEY("long"), NULL, 0, &len, &error), 1);
+    CHECK(len == 100000);
+    left = 7;
+    CHECK(cleavedb_put_pieces(fruit, KEY("bad"), letters, &left, 0, CLEAVEDB_OS, &error) == -1);
+    FAILED(CLEAVEDB_IO, "returned -1");
+    IS(cleavedb_contains(fruit, KEY("bad"), &error), 0);
+    CHECK(cleavedb_put_pieces(fruit, KEY("bad"), NULL, NULL, 0, CLEAVEDB_OS, &error) == -1);
+    FAILED(CLEAVEDB_INVALID_ARGUMENT, "callback is NULL");
+    IS(cleavedb_delete(fruit, KEY("long"), CLEAVEDB_OS, &error), 0);
+}
+
 static int at(cleavedb_cursor *cursor, const char *expected_key, const char *expected_value) {
     size_t len;
     const char *value = cleavedb_cursor_value(cursor, &len, &error);
@@ -247,6 +273,7 @@ int main(void) {
     reads_and_writes(db, fruit);
     cursors_and_snapshots(db, fruit);
     batches_and_transactions(db, fruit);
+    pieces(fruit);
     copies(db);
     encoding();
 

@@ -12,8 +12,8 @@ use crate::border::needed;
 use crate::handles::{CallerState, Handle, export};
 use crate::slices::Chars;
 
-/// Fills a buffer with what follows of a value, and returns how many bytes that is: 0 at its end, -1
-/// if it cannot go on.
+/// Fills a buffer with what follows of a value, and returns how many bytes that is: 0 at its end,
+/// -1 if it cannot go on.
 type ReadPiece = extern "C" fn(CallerState, *mut c_char, usize) -> isize;
 
 /// A value that a callback of the caller reads.

@@ -1,0 +1,83 @@
+"""A dict on disk, for values that are not bytes.
+
+>>> from cleavedb.mapping import Mapping
+>>> with Mapping("notes.db") as notes:
+...     notes["monday"] = {"weather": "rain", "degrees": 9}
+"""
+
+import json
+import pickle
+from collections.abc import MutableMapping
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+
+import cleavedb
+
+_CODECS: Dict[str, Tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
+    "json": (lambda value: json.dumps(value).encode(), json.loads),
+    "pickle": (pickle.dumps, pickle.loads),
+    "bytes": (bytes, bytes),
+}
+
+
+class Mapping(MutableMapping[str, Any]):
+    """A mapping of `str` to values, in the order of keys; `codec` is how values are kept.
+
+    `json` is the default. `pickle` keeps almost any object, and runs what a foreign file says:
+    use it only for data of your own. `bytes` keeps bytes as they are. A value that was read is a
+    copy: to change it, assign it again. Writes survive the death of the process; `sync` makes
+    them survive a loss of power, and so does `durability="sync"`. Other options are those of
+    `cleavedb.open`.
+    """
+
+    def __init__(
+        self, path: Any, codec: str = "json", *, durability: str = "os", **options: Any
+    ) -> None:
+        if codec not in _CODECS:
+            raise ValueError(f"there is no codec {codec!r}; there are {', '.join(_CODECS)}")
+        self._encode, self._decode = _CODECS[codec]
+        self._db = cleavedb.open(path, durability=durability, **options)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _key(key: str) -> bytes:
+        if not isinstance(key, str):
+            raise TypeError(f"keys are str, not {type(key).__name__}")
+        return key.encode()
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._db.get(self._key(key))
+        if value is None:
+            raise KeyError(key)
+        return self._decode(value)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._db[self._key(key)] = self._encode(value)
+
+    def __delitem__(self, key: str) -> None:
+        try:
+            del self._db[self._key(key)]
+        except KeyError:
+            raise KeyError(key) from None
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key.encode() in self._db
+
+    def __iter__(self) -> Iterator[str]:
+        return (key.decode() for key in self._db.keys())
+
+    def __len__(self) -> int:
+        """The number of keys, which goes through all of them."""
+        return sum(1 for _ in self._db.keys())
+
+    def sync(self) -> None:
+        """Makes every earlier write survive a loss of power."""
+        self._db.sync()
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._db.close()
+
+    def __enter__(self) -> "Mapping":
+        return self
+
+    def __exit__(self, *error: Optional[object]) -> None:
+        self.close()

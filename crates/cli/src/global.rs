@@ -78,7 +78,7 @@ pub struct Global {
         long,
         global = true,
         hide_short_help = true,
-        value_parser = named::parse,
+        value_parser = named_option,
         value_name = "NAME=VALUE"
     )]
     pub with: Vec<NamedOption>,
@@ -115,6 +115,11 @@ pub struct Global {
     /// No progress bars and no notes
     #[arg(short, long, global = true)]
     pub quiet: bool,
+}
+
+/// Reads an option of the engine.
+fn named_option(text: &str) -> Result<NamedOption, String> {
+    named::parse(text).map_err(|why| format!("{why}; `--with help` lists all"))
 }
 
 impl Global {

@@ -160,7 +160,8 @@ pub fn options(global: &Global, usual: Options) -> Result<Options> {
     let volumes = placement::volumes(&global.place, Path::new(""));
     let accept_lost_window = global.accept_lost_window;
     let mut options = Options { volumes, accept_lost_window, ..usual };
-    named::set(&mut options, &global.with).map_err(Failure::Usage)?;
+    let of_with = |why| Failure::Usage(format!("--with {why}"));
+    named::set(&mut options, &global.with).map_err(of_with)?;
     options.space_limit = global.space_limit.or(options.space_limit);
     Ok(options)
 }

@@ -64,7 +64,7 @@ fn unknown(name: &str) -> String {
     let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let nearest = nearest.filter(|known| likeness(known) >= LIKE);
     let nearest = nearest.map_or(String::new(), |known| format!("; {known} is nearest"));
-    format!("there is no option {name}{nearest}; `--with help` lists all")
+    format!("there is no option {name}{nearest}")
 }
 
 /// Whether these arguments of the program ask for the list of options.
@@ -86,18 +86,41 @@ pub fn list() -> String {
 pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
     for (name, takes, _, _, set) in OPTIONS {
         for option in named.iter().filter(|option| option.name == *name) {
-            set(options, &option.value).map_err(|why| {
-                format!("--with {name}={}: {why}; it takes {takes}", option.value)
-            })?;
+            set(options, &option.value)
+                .map_err(|why| format!("{name}={}: {why}; it takes {takes}", option.value))?;
         }
     }
     Ok(())
 }
 
+/// Whether there is an option of this name, `preset` among them.
+pub fn is_known(name: &str) -> bool {
+    name == PRESET || OPTIONS.iter().any(|(known, ..)| *known == name)
+}
+
+const PRESET: &str = "preset";
+
+/// The options that all these texts set, `preset=hashkv` among them, over the defaults.
+pub fn options<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Options, String> {
+    let (mut options, mut others) = (Options::default(), Vec::new());
+    for text in texts {
+        match text.split_once('=') {
+            Some((PRESET, name)) => {
+                let names = || Preset::ALL.map(Preset::name).join(", ");
+                let unknown = || format!("there is no preset {name}; there are {}", names());
+                options.preset = Some(Preset::from_name(name).ok_or_else(unknown)?);
+            }
+            _ => others.push(parse(text)?),
+        }
+    }
+    set(&mut options, &others)?;
+    Ok(options)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{OPTIONS, list, parse, set};
-    use cleavedb::{Options, Preset};
+    use cleavedb::{Durability, Options, Preset};
 
     /// Valid values of each option.
     const VALUES: [&str; 14] = [
@@ -141,11 +164,20 @@ mod tests {
             assert!(told.contains(&format!("; {nearest} is nearest")), "{told}");
         }
         let told = parse("foo=1").unwrap_err();
-        assert_eq!(told, "there is no option foo; `--with help` lists all", "nothing is near");
+        assert_eq!(told, "there is no option foo", "nothing is near");
         let hyphens = parse("record-cache-bytes=1MiB").unwrap();
         let mut options = Options::default();
         set(&mut options, &[hyphens]).unwrap();
         assert_eq!(options.record_cache_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn a_preset_is_an_option_of_a_text() {
+        let options = |texts: &[&str]| super::options(texts.iter().copied());
+        let both = options(&["durability=os", "preset=hashkv"]).unwrap();
+        assert_eq!((both.preset, both.durability), (Some(Preset::HashKv), Durability::Os));
+        assert!(options(&["preset=best"]).unwrap_err().contains("there are"));
+        assert!(options(&["colour=red"]).is_err() && !super::is_known("colour"));
     }
 
     /// A default that is a value is the default of the library, and each option has a line of its

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use cleavedb::{
-    Background, Compression, Durability, KeyspaceOptions, Options, Preset, PutOptions,
-    ValueCompression,
-};
+use cleavedb::{Durability, KeyspaceOptions, Options, PutOptions, ValueCompression};
+use cleavedb_named as named;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -59,98 +57,33 @@ pub fn put_options(ttl: Option<Ttl>, durability: Option<&str>) -> PyResult<PutOp
     Ok(options)
 }
 
-/// A size: a number of bytes, or a text as `64MiB`.
-struct ByteCount(u64);
-
-impl<'py> FromPyObject<'_, 'py> for ByteCount {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let Ok(text) = object.extract::<String>() else { return object.extract().map(Self) };
-        cleavedb_units::parse(&text).map(Self).map_err(PyValueError::new_err)
-    }
-}
-
-fn bytes(value: &Bound<'_, PyAny>) -> PyResult<u64> {
-    Ok(value.extract::<ByteCount>()?.0)
-}
-
-fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    usize::try_from(bytes(value)?).map_err(|e| PyValueError::new_err(e.to_string()))
-}
-
 fn value_compression(value: &Bound<'_, PyAny>) -> PyResult<ValueCompression> {
     one_of(&value.extract::<String>()?, &ValueCompression::ALL)
 }
 
-fn preset(value: &Bound<'_, PyAny>) -> PyResult<Preset> {
-    one_of(&value.extract::<String>()?, &Preset::ALL.map(|preset| (preset.name(), preset)))
-}
-
-/// Sets the option `name`; `None` leaves the default.
-fn set(o: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let blocks =
-        [("none", Compression::None), ("lz4", Compression::Lz4), ("zstd", Compression::Zstd)];
-    match name {
-        "preset" => o.preset = Some(preset(value)?),
-        "durability" => o.durability = durability(&value.extract::<String>()?)?,
-        "create_if_missing" => o.create_if_missing = value.extract()?,
-        "error_if_exists" => o.error_if_exists = value.extract()?,
-        "accept_lost_window" => o.accept_lost_window = value.extract()?,
-        "min_separated" => o.min_separated = Some(size(value)?),
-        "memory_bytes" => o.memory_bytes = size(value)?,
-        "record_cache_bytes" => o.record_cache_bytes = size(value)?,
-        "hot_bytes" => o.hot_bytes = bytes(value)?,
-        "compression" => o.compression = one_of(&value.extract::<String>()?, &blocks)?,
-        "value_compression" => o.value_compression = value_compression(value)?,
-        "space_amplification" => o.space_amplification = value.extract()?,
-        "space_limit" => o.space_limit = Some(bytes(value)?),
-        "change_retention_bytes" => o.change_retention_bytes = Some(bytes(value)?),
-        "expired_within" => o.expired_within = value.extract::<Ttl>()?.0,
-        "background_bytes_per_second" => o.background_bytes_per_second = Some(bytes(value)?),
-        "background_threads" => o.background = Background::Threads(value.extract()?),
-        "latency_sampling" => o.latency_sampling = value.extract()?,
-        _ => return set_tuning(o, name, value),
+/// The text of an option's value: `True` is `true`, and a `timedelta` a number of milliseconds.
+fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(truth) = value.extract::<bool>() {
+        return Ok(truth.to_string());
     }
-    Ok(())
+    if let Ok(duration) = value.extract::<Duration>() {
+        return Ok(format!("{}ms", duration.as_millis()));
+    }
+    Ok(value.str()?.to_string())
 }
 
-fn set_tuning(o: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let tuning = &mut o.tuning;
-    match name {
-        "long_value_bytes" => tuning.long_value_bytes = Some(size(value)?),
-        "blob_bytes" => tuning.blob_bytes = bytes(value)?,
-        "memtable_bytes" => tuning.memtable_bytes = Some(size(value)?),
-        "memtables_max" => tuning.memtables_max = Some(value.extract()?),
-        "memtable_log_bytes" => tuning.memtable_log_bytes = bytes(value)?,
-        "log_file_bytes" => tuning.log_file_bytes = bytes(value)?,
-        "segment_bytes" => tuning.segment_bytes = bytes(value)?,
-        "window_bytes" => tuning.window_bytes = Some(size(value)?),
-        "cache_bytes" => tuning.cache_bytes = Some(size(value)?),
-        "read_ahead_bytes" => tuning.read_ahead_bytes = size(value)?,
-        "block_bytes" => tuning.block_bytes = size(value)?,
-        "filter_bits" => tuning.filter_bits = value.extract()?,
-        "table_bytes" => tuning.table_bytes = bytes(value)?,
-        "level0_bytes" => tuning.level0_bytes = Some(bytes(value)?),
-        "level1_bytes" => tuning.level1_bytes = Some(bytes(value)?),
-        "space_floor" => tuning.space_floor = bytes(value)?,
-        _ => {
+/// The options that Python has named; `None` leaves the default.
+pub fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let mut texts = Vec::new();
+    for (name, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        let name: String = name.extract()?;
+        if !named::is_known(&name) {
             let why = format!("there is no option {name}; docs/python.md lists all");
             return Err(PyTypeError::new_err(why));
         }
+        texts.push(format!("{name}={}", text(&value)?));
     }
-    Ok(())
-}
-
-/// The options that Python has named.
-pub fn options(named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let mut options = Options::default();
-    for (name, value) in named.into_iter().flatten() {
-        if !value.is_none() {
-            set(&mut options, &name.extract::<String>()?, &value)?;
-        }
-    }
-    Ok(options)
+    named::options(texts.iter().map(String::as_str)).map_err(PyValueError::new_err)
 }
 
 /// The options of a keyspace that Python has named.

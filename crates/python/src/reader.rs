@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Bytes, Keyspace};
+use cleavedb::{Bytes, Keyspace, Resident};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::buffer::{Buffer, value};
 use crate::cursor::PyCursor;
-use crate::errors::detached;
+use crate::errors::{detached, raise};
 use crate::files::PyValueReader;
 use crate::iterator::{Part, PyItems};
 use crate::source::{OpenDatabase, ReadSource, Span};
@@ -34,9 +34,13 @@ impl PyReader {
         }
     }
 
-    /// The value of a key: the one place that decides whether the interpreter lock is released.
+    /// The value of a key. The interpreter lock is released only if the read may wait for the
+    /// device: to release it costs more than a read from memory.
     fn find(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Bytes>> {
-        detached(py, || self.source.get(key))
+        match self.source.get_resident(key).map_err(raise)? {
+            Resident::Found(value) => Ok(value),
+            Resident::Elsewhere => detached(py, || self.source.get(key)),
+        }
     }
 
     fn walk(&self, py: Python<'_>, part: Part, span: Span, reverse: bool) -> PyResult<PyItems> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb::{
-    Bytes, Cursor, Db, Error, ErrorKind, KeyRange, Keyspace, Prefix, Range, Result, Snapshot,
-    Transaction, ValueReader,
+    Bytes, Cursor, Db, Error, ErrorKind, KeyRange, Keyspace, Prefix, Range, Resident, Result,
+    Snapshot, Transaction, ValueReader,
 };
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
@@ -120,6 +120,15 @@ impl ReadSource {
             Self::Keyspace(keyspace) => keyspace.get(key),
             Self::Snapshot(held) => Self::snapshot(held)?.get(key),
             Self::Transaction(open, within) => with(open, |t| t.keyspace(within).get(key)),
+        }
+    }
+
+    /// As [`Self::get`], without a wait: for a caller that holds the interpreter lock.
+    pub fn get_resident(&self, key: &[u8]) -> Result<Resident> {
+        match self {
+            Self::Keyspace(keyspace) => keyspace.get_resident(key),
+            Self::Snapshot(held) => Self::snapshot(held)?.get_resident(key),
+            Self::Transaction(..) => Ok(Resident::Elsewhere),
         }
     }
 

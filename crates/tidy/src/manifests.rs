@@ -2,10 +2,10 @@
 //!
 //! `base <- storage <- {index, values} <- cleavedb <- {cli, capi, python, testkit} <- bench-cli`;
 //! `hot` is beside index and values, and these three are strangers to one another, and the front
-//! ends see the public crate only, and `bench-cli` besides `storage-sim`, for its simulated devices, and
-//! `bench`, which knows no engine. Of the crates below only the tests may use `storage-sim`.
-//! `bench-peers` has what its store over others needs. The compiler refuses a cycle, but it
-//! would not refuse a short cut.
+//! ends see the public crate only, and `bench-cli` besides `storage-sim`, for its simulated
+//! devices, and `bench`, which knows no engine. Of the crates below only the tests may use
+//! `storage-sim`. `bench-peers` has what its store over others needs. The compiler refuses a cycle,
+//! but it would not refuse a short cut.
 
 use crate::repo::{Finding, Repo};
 
@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("named", &["cleavedb", "units"]),
     ("cli", &["cleavedb", "named", "units"]),
     ("capi", &["cleavedb", "named"]),
-    ("python", &["cleavedb", "units"]),
+    ("python", &["cleavedb", "named"]),
     ("bench", &["units"]),
     ("bench-cli", &["cleavedb", "storage-sim", "units", "named", "bench", "cli"]),
     ("bench-peers", &["base", "storage", "values", "bench"]),

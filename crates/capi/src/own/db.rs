@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use cleavedb::{Db, Durability, Error, ErrorKind, Options, Preset, Result};
+use cleavedb::{Db, Durability, Error, ErrorKind, Options, Result};
 use cleavedb_named as named;
 
 use super::errors::ErrorOut;
@@ -19,19 +19,8 @@ pub(super) fn with<T>(db: &Handle<HeldDb>, call: impl FnOnce(&Db) -> Result<T>) 
 /// The options of a text: `NAME=VALUE`, with white space or commas between them.
 fn options(text: &Chars) -> Result<Options> {
     let text = text.utf8()?.unwrap_or_default();
-    let bad = |what| Error::new(ErrorKind::InvalidOptions, what);
     let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|it| !it.is_empty());
-    let (presets, others): (Vec<_>, Vec<_>) = words.partition(|it| it.starts_with("preset="));
-    let mut options = Options::default();
-    if let Some(name) = presets.last().and_then(|it| it.strip_prefix("preset=")) {
-        let names = || Preset::ALL.map(Preset::name).join(", ");
-        let unknown = || bad(format!("there is no preset {name}; there are {}", names()));
-        options = Options::preset(Preset::from_name(name).ok_or_else(unknown)?);
-    }
-    let others = others.into_iter().map(|it| named::parse(it).map_err(bad));
-    let others: Vec<_> = others.collect::<Result<_>>()?;
-    named::set(&mut options, &others).map_err(bad)?;
-    Ok(options)
+    named::options(words).map_err(|what| Error::new(ErrorKind::InvalidOptions, what))
 }
 
 export! {

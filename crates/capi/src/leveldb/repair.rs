@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use cleavedb::{Db, Durability, Error, ErrorKind, Options, Result, Salvage};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Bytes of values between two writes.
 const BATCH_BYTES: usize = 4 << 20;
@@ -25,11 +26,11 @@ pub(super) fn repair(path: &Path, options: Options) -> Result<()> {
     }
     save(path, &repaired, options.clone())?;
     check(&repaired, options)?;
-    let moved = |from: &Path, to: &Path| {
-        fs::rename(from, to).map_err(|e| io("give a directory its new name", to, e))
-    };
-    moved(path, &damaged)?;
-    moved(&repaired, path)?;
+    // At once: a program that finds no database here, after a crash between two renames, makes one.
+    renameat_with(CWD, path, CWD, &repaired, RenameFlags::EXCHANGE)
+        .map_err(|e| io("exchange the database for the repaired one", &repaired, e.into()))?;
+    fs::rename(&repaired, &damaged)
+        .map_err(|e| io("give the damaged directory its new name", &damaged, e))?;
     let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(parent).and_then(|it| it.sync_all());
     synced.map_err(|e| io("sync the directory", parent, e))

@@ -39,6 +39,7 @@ from ._cleavedb import (
     open,
     restore,
 )
+from .text import text
 
 __all__ = [
     "Changes",
@@ -68,6 +69,7 @@ __all__ = [
     "max",
     "open",
     "restore",
+    "text",
 ]
 
 

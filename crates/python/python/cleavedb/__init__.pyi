@@ -20,6 +20,8 @@ from typing import (
 
 from typing_extensions import Buffer, Self
 
+from .text import text as text
+
 _T = TypeVar("_T")
 _D = TypeVar("_D")
 _Path = Union[str, "PathLike[str]"]

@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import cleavedb
+from cleavedb.text import encoded
 
 _CODECS: Dict[str, Tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "json": (lambda value: json.dumps(value).encode(), json.loads),
@@ -37,24 +38,18 @@ class Mapping(MutableMapping[str, Any]):
         self._encode, self._decode = _CODECS[codec]
         self._db = cleavedb.open(path, durability=durability, **options)  # type: ignore[arg-type]
 
-    @staticmethod
-    def _key(key: str) -> bytes:
-        if not isinstance(key, str):
-            raise TypeError(f"keys are str, not {type(key).__name__}")
-        return key.encode()
-
     def __getitem__(self, key: str) -> Any:
-        value = self._db.get(self._key(key))
+        value = self._db.get(encoded(key))
         if value is None:
             raise KeyError(key)
         return self._decode(value)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._db[self._key(key)] = self._encode(value)
+        self._db[encoded(key)] = self._encode(value)
 
     def __delitem__(self, key: str) -> None:
         try:
-            del self._db[self._key(key)]
+            del self._db[encoded(key)]
         except KeyError:
             raise KeyError(key) from None
 

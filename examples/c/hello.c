@@ -13,7 +13,7 @@ int main(void) {
     cleavedb_error *error = NULL;
     cleavedb_db *db = cleavedb_open("fruit.db", NULL, &error);
     if (db == NULL) return failed(error);
-    cleavedb_keyspace *fruit = cleavedb_keyspace_open(db, NULL, &error);
+    cleavedb_keyspace *fruit = cleavedb_keyspace_open(db, NULL, NULL, &error);
     if (fruit == NULL) return failed(error);
     const char *colours[][2] = {{"apple", "red"}, {"banana", "yellow"}, {"cherry", "dark red"}};
     for (int i = 0; i < 3; i++) {

@@ -29,7 +29,7 @@ func main() {
 	defer C.free(unsafe.Pointer(path))
 	db := C.cleavedb_open(path, nil, &err)
 	check(err)
-	fruit := C.cleavedb_keyspace_open(db, nil, &err)
+	fruit := C.cleavedb_keyspace_open(db, nil, nil, &err)
 	check(err)
 	key, keyLen := view([]byte("apple"))
 	value, valueLen := view([]byte("red"))

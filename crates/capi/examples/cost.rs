@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hint::black_box;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::time::Instant;
 
 use cleavedb::{Db, Durability, Keyspace, Options, Result};
@@ -43,7 +43,7 @@ unsafe extern "C" {
     );
     fn leveldb_free(memory: Handle);
     fn cleavedb_open(path: Lent, options: Lent, error: *mut Handle) -> Handle;
-    fn cleavedb_keyspace_open(db: Handle, name: Lent, error: *mut Handle) -> Handle;
+    fn cleavedb_keyspace_open(db: Handle, name: Lent, options: Lent, error: *mut Handle) -> Handle;
     fn cleavedb_get(keyspace: Handle, key: Lent, key_len: usize, error: *mut Handle) -> Handle;
     fn cleavedb_value_free(value: Handle);
     fn cleavedb_put(
@@ -70,7 +70,7 @@ impl InC {
         // SAFETY: the texts end in a NUL, and the rest is NULL or a place for an error.
         let db = unsafe { cleavedb_open(path.as_ptr(), c"durability=os".as_ptr(), &mut error) };
         // SAFETY: the handle was just made, or is NULL.
-        let keyspace = unsafe { cleavedb_keyspace_open(db, null_mut(), &mut error) };
+        let keyspace = unsafe { cleavedb_keyspace_open(db, null(), null(), &mut error) };
         assert!(error.is_null() && !keyspace.is_null());
         Self { db, keyspace }
     }

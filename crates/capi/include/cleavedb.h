@@ -4,7 +4,7 @@
    - Types are opaque. A handle is made by a function here and given back once, to the function named
      *_free, cleavedb_close for a database. NULL is given back without effect; elsewhere it is an error.
    - Any thread may use a handle. Threads may share databases, keyspaces, snapshots and values at the
-     same time; a cursor, a batch and a transaction are for one at a time.
+     same time; a cursor, a batch, a transaction and a reader of changes are for one at a time.
    - Keys and values are a pointer and a length, and may hold any bytes. NULL with length 0 is empty.
      As an end of a range it is no bound. Ranges have their first end, and not the second.
    - cleavedb_error **error: NULL, or a place for an error, which the caller frees. Success leaves it
@@ -32,6 +32,7 @@ typedef struct cleavedb_cursor cleavedb_cursor;
 typedef struct cleavedb_snapshot cleavedb_snapshot;
 typedef struct cleavedb_batch cleavedb_batch;
 typedef struct cleavedb_transaction cleavedb_transaction;
+typedef struct cleavedb_changes cleavedb_changes;
 typedef struct cleavedb_error cleavedb_error;
 
 /* What a write survives. The default is that of the database: its option durability, else sync. */
@@ -113,8 +114,11 @@ void cleavedb_free(char *text);
 
 /* ---- Keyspaces: each has keys of its own. ---- */
 
-/* The keyspace of this name, which is made if it is missing; NULL is the default one. */
-cleavedb_keyspace *cleavedb_keyspace_open(cleavedb_db *db, const char *name,
+/* The keyspace of this name, which is made if it is missing; NULL is the default one. `options` is
+   NULL or a text such as "ttl=12h min_separated=4KiB compression=lz4": how long values live, from
+   which length on they leave the index, and how they are compressed then. One that is there keeps its
+   own. */
+cleavedb_keyspace *cleavedb_keyspace_open(cleavedb_db *db, const char *name, const char *options,
                                           cleavedb_error **error);
 void cleavedb_keyspace_free(cleavedb_keyspace *keyspace);
 
@@ -186,6 +190,16 @@ int cleavedb_put_pieces(const cleavedb_keyspace *keyspace, const char *key, size
                         cleavedb_read_piece read, void *state, uint64_t ttl_millis, int durability,
                         cleavedb_error **error);
 
+/* Takes what follows of a value, and returns 0 for more, or another number to give the get up. A piece
+   may be read until the callback returns. Of a value that was put by cleavedb_put_pieces() it has at
+   most 1 MiB; another value may come in one piece. */
+typedef int (*cleavedb_take_piece)(void *state, const char *piece, size_t len);
+
+/* Hands out the value of this moment, whatever is written meanwhile: 1 after its end, 0 if the key is
+   not there. */
+int cleavedb_get_pieces(const cleavedb_keyspace *keyspace, const char *key, size_t key_len,
+                        cleavedb_take_piece take, void *state, cleavedb_error **error);
+
 /* The `len` bytes from `offset` on, or as many as there are; NULL if the key is not there. */
 cleavedb_value *cleavedb_get_piece(const cleavedb_keyspace *keyspace, const char *key,
                                    size_t key_len, uint64_t offset, size_t len,
@@ -237,6 +251,9 @@ cleavedb_snapshot *cleavedb_snapshot_take(const cleavedb_keyspace *keyspace,
 cleavedb_snapshot *cleavedb_snapshot_keyspace(const cleavedb_snapshot *snapshot,
                                               const cleavedb_keyspace *keyspace,
                                               cleavedb_error **error);
+
+/* The number of the last write that it sees. */
+uint64_t cleavedb_snapshot_seq(const cleavedb_snapshot *snapshot);
 void cleavedb_snapshot_free(cleavedb_snapshot *snapshot);
 cleavedb_value *cleavedb_snapshot_get(const cleavedb_snapshot *snapshot, const char *key,
                                       size_t key_len, cleavedb_error **error);
@@ -260,6 +277,52 @@ int cleavedb_transaction_delete(cleavedb_transaction *transaction,
 int cleavedb_transaction_commit(cleavedb_transaction *transaction, int durability,
                                 cleavedb_error **error);
 void cleavedb_transaction_free(cleavedb_transaction *transaction);
+
+/* ---- Changes: what was committed, in all keyspaces, batch by batch, for replicas and caches. They are
+   kept if the database was opened with the option change_retention_bytes. ---- */
+
+enum {
+    CLEAVEDB_CHANGE_PUT = 1,              /* key, value */
+    CLEAVEDB_CHANGE_PUT_PIECES = 2,       /* key, value_len: a long value, which a get finds */
+    CLEAVEDB_CHANGE_DELETE = 3,           /* key */
+    CLEAVEDB_CHANGE_DELETE_RANGE = 4,     /* key, the first; to, the one behind the last, or NULL */
+    CLEAVEDB_CHANGE_MERGE = 5,            /* key, operation; value, the operand */
+    CLEAVEDB_CHANGE_KEYSPACE_CREATED = 6, /* or its options have changed */
+    CLEAVEDB_CHANGE_KEYSPACE_DROPPED = 7,
+    CLEAVEDB_CHANGE_LOADED = 8 /* key and to, the first and the last of a bulk load, to be scanned */
+};
+
+/* What a kind does not have is NULL and 0. Texts end in a NUL. All may be read until the next call of
+   cleavedb_changes_next(). */
+typedef struct cleavedb_change {
+    uint64_t seq; /* the number of the write */
+    int kind;     /* later releases may have more */
+    const char *keyspace;
+    const char *key;
+    size_t key_len;
+    const char *to;
+    size_t to_len;
+    const char *value;
+    size_t value_len;
+    const char *operation;
+    uint64_t expires_millis; /* since 1970; 0 for never */
+} cleavedb_change;
+
+/* The changes from the number `from` on; CLEAVEDB_NOT_RETAINED if they are not all kept. What a copy
+   must have before is what a snapshot sees, and `from` is 1 behind its number. A reader of durable
+   changes gets none that a loss of power could undo. It is freed before the database is opened again. */
+cleavedb_changes *cleavedb_changes_open(cleavedb_db *db, uint64_t from, int durable_only,
+                                        cleavedb_error **error);
+void cleavedb_changes_free(cleavedb_changes *changes);
+
+/* Goes to the next batch, and waits for one so long: 1, or 0 if there is none yet. */
+int cleavedb_changes_next(cleavedb_changes *changes, uint64_t wait_millis, cleavedb_error **error);
+
+/* Fills in the change `at`, from 0, of the batch: 1, or 0 if it has fewer. */
+int cleavedb_changes_at(const cleavedb_changes *changes, size_t at, cleavedb_change *change);
+
+/* Where a later reader goes on: behind the batch. */
+uint64_t cleavedb_changes_next_seq(const cleavedb_changes *changes);
 
 /* ---- Copies ---- */
 

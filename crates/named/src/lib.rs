@@ -8,6 +8,7 @@
 pub mod level0;
 pub mod space_limit;
 mod values;
+pub mod keyspace;
 mod table;
 
 use std::ffi::OsString;
@@ -99,6 +100,11 @@ pub fn is_known(name: &str) -> bool {
 }
 
 const PRESET: &str = "preset";
+
+/// The options of one text, with white space or commas between them.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty())
+}
 
 /// The options that all these texts set, `preset=hashkv` among them, over the defaults.
 pub fn options<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Options, String> {

@@ -16,11 +16,14 @@ pub(super) fn with<T>(db: &Handle<HeldDb>, call: impl FnOnce(&Db) -> Result<T>) 
     needed(db.get(), "cleavedb_db")?.with(call)
 }
 
-/// The options of a text: `NAME=VALUE`, with white space or commas between them.
+/// Why options are refused.
+pub(super) fn refused(what: String) -> Error {
+    Error::new(ErrorKind::InvalidOptions, what)
+}
+
+/// The options of a text, if there is one.
 fn options(text: &Chars) -> Result<Options> {
-    let text = text.utf8()?.unwrap_or_default();
-    let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|it| !it.is_empty());
-    named::options(words).map_err(|what| Error::new(ErrorKind::InvalidOptions, what))
+    named::options(named::words(text.utf8()?.unwrap_or_default())).map_err(refused)
 }
 
 export! {

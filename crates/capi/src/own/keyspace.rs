@@ -3,8 +3,9 @@
 use std::ffi::{c_char, c_int};
 
 use cleavedb::{Bytes, Keyspace, Operand, Result};
+use cleavedb_named as named;
 
-use super::db::with;
+use super::db::{refused, with};
 use super::errors::ErrorOut;
 use super::terms::{HeldValue, durability, held, terms};
 use crate::border::needed;
@@ -37,11 +38,12 @@ pub(super) fn fill(
 }
 
 export! {
-    fn cleavedb_keyspace_open(db: Handle<HeldDb>, name: Chars; error: ErrorOut)
+    fn cleavedb_keyspace_open(db: Handle<HeldDb>, name: Chars, text: Chars; error: ErrorOut)
         -> Handle<Keyspace> {
-        let name = name.utf8()?;
+        let (name, words) = (name.utf8()?, named::words(text.utf8()?.unwrap_or_default()));
+        let options = named::keyspace::options(words).map_err(refused)?;
         let keyspace = with(&db, |db| match name {
-            Some(name) => db.keyspace(name),
+            Some(name) => db.keyspace_with(name, options),
             None => Ok(db.default_keyspace().clone()),
         })?;
         Ok(Handle::new(keyspace))

@@ -10,5 +10,6 @@ mod cursor;
 mod snapshot;
 mod batch;
 mod transaction;
+mod changes;
 mod copies;
 mod encode;

@@ -24,6 +24,10 @@ export! {
         Ok(Handle::new(view(&snapshot)?.keyspace(of(&keyspace)?)))
     }
 
+    fn cleavedb_snapshot_seq(snapshot: Handle<Snapshot>) -> u64 {
+        snapshot.get().map_or(0, |it| it.seq())
+    }
+
     fn cleavedb_snapshot_free(snapshot: Handle<Snapshot>) {
         drop(snapshot.take());
     }

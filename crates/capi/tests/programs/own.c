@@ -1,5 +1,6 @@
 /* Every function of cleavedb.h, in one program. */
 #include <cleavedb.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -104,6 +105,14 @@ static ptrdiff_t letters(void *state, char *buffer, size_t room) {
     return (ptrdiff_t)len;
 }
 
+/* Counts letters, and has enough at 7 bytes. */
+static int count(void *state, const char *piece, size_t len) {
+    size_t *counted = state;
+    for (size_t i = 0; i < len; i++) CHECK(piece[i] == 'a');
+    *counted += len;
+    return *counted == 7 ? 12 : 0;
+}
+
 static void pieces(cleavedb_keyspace *fruit) {
     size_t left = 100000, len;
     IS(cleavedb_put_pieces(fruit, KEY("long"), letters, &left, 0, CLEAVEDB_OS, &error), 0);
@@ -111,6 +120,16 @@ static void pieces(cleavedb_keyspace *fruit) {
     CHECK(has(cleavedb_get_piece(fruit, KEY("none"), 0, 9, &error), NULL));
     IS(cleavedb_get_into(fruit, KEY("long"), NULL, 0, &len, &error), 1);
     CHECK(len == 100000);
+    size_t counted = 0;
+    IS(cleavedb_get_pieces(fruit, KEY("long"), count, &counted, &error), 1);
+    CHECK(counted == 100000);
+    IS(cleavedb_get_pieces(fruit, KEY("none"), count, &counted, &error), 0);
+    CHECK(cleavedb_get_pieces(fruit, KEY("long"), NULL, NULL, &error) == -1);
+    FAILED(CLEAVEDB_INVALID_ARGUMENT, "callback is NULL");
+    IS(cleavedb_put(fruit, KEY("long"), KEY("aaaaaaa"), CLEAVEDB_OS, &error), 0);
+    counted = 0;
+    CHECK(cleavedb_get_pieces(fruit, KEY("long"), count, &counted, &error) == -1);
+    FAILED(CLEAVEDB_IO, "returned 12");
     left = 7;
     CHECK(cleavedb_put_pieces(fruit, KEY("bad"), letters, &left, 0, CLEAVEDB_OS, &error) == -1);
     FAILED(CLEAVEDB_IO, "returned -1");
@@ -131,7 +150,7 @@ static int at(cleavedb_cursor *cursor, const char *expected_key, const char *exp
 
 static void cursors_and_snapshots(cleavedb_db *db, cleavedb_keyspace *fruit) {
     size_t len;
-    cleavedb_keyspace *other = cleavedb_keyspace_open(db, "other", &error);
+    cleavedb_keyspace *other = cleavedb_keyspace_open(db, "other", NULL, &error);
     cleavedb_snapshot *snapshot = cleavedb_snapshot_take(fruit, &error);
     cleavedb_snapshot *empty = cleavedb_snapshot_keyspace(snapshot, other, &error);
     IS(cleavedb_put(fruit, KEY("avocado"), KEY("green"), 0, &error), 0);
@@ -172,6 +191,26 @@ static void cursors_and_snapshots(cleavedb_db *db, cleavedb_keyspace *fruit) {
     cleavedb_keyspace_free(other);
 }
 
+static void keyspaces(cleavedb_db *db) {
+    cleavedb_keyspace *brief = cleavedb_keyspace_open(db, "brief", "ttl=1ms, compression=lz4", &error);
+    CHECK(brief != NULL && error == NULL);
+    IS(cleavedb_put(brief, KEY("k"), KEY("v"), CLEAVEDB_OS, &error), 0);
+    usleep(20000);
+    IS(cleavedb_contains(brief, KEY("k"), &error), 0);
+    cleavedb_keyspace_free(brief);
+    /* What it has it keeps. */
+    brief = cleavedb_keyspace_open(db, "brief", "ttl=1h", &error);
+    IS(cleavedb_put(brief, KEY("k"), KEY("v"), CLEAVEDB_OS, &error), 0);
+    usleep(20000);
+    IS(cleavedb_contains(brief, KEY("k"), &error), 0);
+    cleavedb_keyspace_free(brief);
+    CHECK(cleavedb_keyspace_open(db, "brief", "ttl=soon", &error) == NULL);
+    FAILED(CLEAVEDB_INVALID_OPTIONS, "12h");
+    CHECK(cleavedb_keyspace_open(db, "brief", "colour=red", &error) == NULL);
+    FAILED(CLEAVEDB_INVALID_OPTIONS, "\"colour=red\" is no option of a keyspace");
+    IS(cleavedb_keyspace_drop(db, "brief", &error), 0);
+}
+
 static void batches_and_transactions(cleavedb_db *db, cleavedb_keyspace *fruit) {
     cleavedb_batch *batch = cleavedb_batch_new();
     IS(cleavedb_batch_put(batch, fruit, KEY("x"), KEY("1"), 0, &error), 0);
@@ -206,6 +245,107 @@ static void batches_and_transactions(cleavedb_db *db, cleavedb_keyspace *fruit) 
     CHECK(has(cleavedb_get(fruit, KEY("y"), &error), "3"));
 }
 
+static int is_text(const char *bytes, size_t len, const char *expected) {
+    return bytes != NULL && len == strlen(expected) && memcmp(bytes, expected, len) == 0;
+}
+
+/* The only change of the next batch. */
+static cleavedb_change next(cleavedb_changes *changes, int kind) {
+    cleavedb_change change, more;
+    IS(cleavedb_changes_next(changes, 0, &error), 1);
+    IS(cleavedb_changes_at(changes, 0, &change), 1);
+    IS(cleavedb_changes_at(changes, 1, &more), 0);
+    if (change.kind != kind) printf("%d is kind %d\n", kind, change.kind);
+    CHECK(change.kind == kind && cleavedb_changes_next_seq(changes) > change.seq);
+    return change;
+}
+
+static void written_to_be_told(cleavedb_db *db, cleavedb_keyspace *fruit) {
+    size_t left = 3000000, counted = 0;
+    /* Before a value expires: then a merge is told as the put that it makes. */
+    IS(cleavedb_merge(fruit, KEY("list"), "append", KEY("ab"), 0, &error), 0);
+    IS(cleavedb_put(fruit, KEY("apple"), KEY("red"), 0, &error), 0);
+    IS(cleavedb_put_for(fruit, KEY("banana"), KEY("yellow"), 3600000, 0, &error), 0);
+    IS(cleavedb_put_pieces(fruit, KEY("long"), letters, &left, 0, 0, &error), 0);
+    IS(cleavedb_get_pieces(fruit, KEY("long"), count, &counted, &error), 1);
+    CHECK(counted == 3000000);
+    IS(cleavedb_delete(fruit, KEY("apple"), 0, &error), 0);
+    IS(cleavedb_delete_range(fruit, KEY("a"), KEY("c"), 0, &error), 0);
+    IS(cleavedb_delete_range(fruit, KEY("d"), NULL, 0, 0, &error), 0);
+    cleavedb_batch *batch = cleavedb_batch_new();
+    IS(cleavedb_batch_put(batch, fruit, KEY("x"), KEY(""), 0, &error), 0);
+    IS(cleavedb_batch_delete(batch, fruit, KEY("y"), &error), 0);
+    IS(cleavedb_write(db, batch, CLEAVEDB_DEFAULT, &error), 0);
+    cleavedb_batch_free(batch);
+    cleavedb_keyspace_free(cleavedb_keyspace_open(db, "other", NULL, &error));
+    IS(cleavedb_keyspace_drop(db, "other", &error), 0);
+}
+
+static void told(cleavedb_changes *changes) {
+    cleavedb_change change = next(changes, CLEAVEDB_CHANGE_MERGE);
+    CHECK(is_text(change.value, change.value_len, "ab") && strcmp(change.operation, "append") == 0);
+    change = next(changes, CLEAVEDB_CHANGE_PUT);
+    CHECK(is_text(change.key, change.key_len, "apple") && strcmp(change.keyspace, "default") == 0);
+    CHECK(is_text(change.value, change.value_len, "red") && change.expires_millis == 0);
+    CHECK(change.to == NULL && change.to_len == 0 && change.operation == NULL);
+    change = next(changes, CLEAVEDB_CHANGE_PUT);
+    CHECK(is_text(change.value, change.value_len, "yellow"));
+    CHECK(change.expires_millis / 1000 - (uint64_t)time(NULL) - 3590 < 12);
+    change = next(changes, CLEAVEDB_CHANGE_PUT_PIECES);
+    CHECK(is_text(change.key, change.key_len, "long") && change.value_len == 3000000);
+    CHECK(change.value == NULL);
+    change = next(changes, CLEAVEDB_CHANGE_DELETE);
+    CHECK(is_text(change.key, change.key_len, "apple"));
+    change = next(changes, CLEAVEDB_CHANGE_DELETE_RANGE);
+    CHECK(is_text(change.key, change.key_len, "a") && is_text(change.to, change.to_len, "c"));
+    change = next(changes, CLEAVEDB_CHANGE_DELETE_RANGE);
+    CHECK(is_text(change.key, change.key_len, "d") && change.to == NULL);
+    IS(cleavedb_changes_next(changes, 0, &error), 1);
+    IS(cleavedb_changes_at(changes, 0, &change), 1);
+    CHECK(change.kind == CLEAVEDB_CHANGE_PUT && is_text(change.value, change.value_len, ""));
+    IS(cleavedb_changes_at(changes, 1, &change), 1);
+    CHECK(change.kind == CLEAVEDB_CHANGE_DELETE && is_text(change.key, change.key_len, "y"));
+    IS(cleavedb_changes_at(changes, 2, &change), 0);
+    CHECK(strcmp(next(changes, CLEAVEDB_CHANGE_KEYSPACE_CREATED).keyspace, "other") == 0);
+    CHECK(strcmp(next(changes, CLEAVEDB_CHANGE_KEYSPACE_DROPPED).keyspace, "other") == 0);
+    IS(cleavedb_changes_next(changes, 5, &error), 0);
+    IS(cleavedb_changes_at(changes, 0, &change), 0);
+}
+
+static void changes_of(cleavedb_db *without) {
+    CHECK(cleavedb_changes_open(without, 0, 0, &error) == NULL);
+    FAILED(CLEAVEDB_NOT_RETAINED, "change_retention_bytes");
+    cleavedb_db *db = cleavedb_open("told", "change_retention_bytes=64MiB blob_bytes=64KiB", &error);
+    cleavedb_keyspace *fruit = cleavedb_keyspace_open(db, NULL, NULL, &error);
+    IS(cleavedb_put(fruit, KEY("before"), KEY(""), 0, &error), 0);
+    cleavedb_snapshot *snapshot = cleavedb_snapshot_take(fruit, &error);
+    uint64_t from = cleavedb_snapshot_seq(snapshot) + 1;
+    cleavedb_snapshot_free(snapshot);
+    written_to_be_told(db, fruit);
+    cleavedb_changes *changes = cleavedb_changes_open(db, from, 0, &error);
+    told(changes);
+
+    /* What a loss of power could undo is not for a reader of durable changes. */
+    from = cleavedb_changes_next_seq(changes);
+    cleavedb_changes *durable = cleavedb_changes_open(db, from, 1, &error);
+    IS(cleavedb_put(fruit, KEY("cherry"), KEY("dark"), CLEAVEDB_OS, &error), 0);
+    CHECK(is_text(next(changes, CLEAVEDB_CHANGE_PUT).key, 6, "cherry"));
+    IS(cleavedb_changes_next(durable, 0, &error), 0);
+    IS(cleavedb_sync(db, &error), 0);
+    CHECK(is_text(next(durable, CLEAVEDB_CHANGE_PUT).key, 6, "cherry"));
+    cleavedb_changes_free(durable);
+
+    CHECK(cleavedb_changes_next(NULL, 0, &error) == -1);
+    FAILED(CLEAVEDB_INVALID_ARGUMENT, "cleavedb_changes is NULL");
+    CHECK(cleavedb_changes_at(NULL, 0, NULL) == 0 && cleavedb_changes_next_seq(NULL) == 0);
+    cleavedb_keyspace_free(fruit);
+    IS(cleavedb_close(db, &error), 0);
+    CHECK(cleavedb_changes_next(changes, 1000, &error) == -1);
+    FAILED(CLEAVEDB_CLOSED, "closed");
+    cleavedb_changes_free(changes);
+    IS(cleavedb_destroy("told", &error), 0);
+}
+
 static void copies(cleavedb_db *db) {
     IS(cleavedb_sync(db, &error), 0);
     IS(cleavedb_flush(db, &error), 0);
@@ -223,7 +363,7 @@ static void copies(cleavedb_db *db) {
     const char *paths[2] = {"checkpoint", "restored"};
     for (int i = 0; i < 2; i++) {
         cleavedb_db *copy = cleavedb_open_read_only(paths[i], NULL, &error);
-        cleavedb_keyspace *fruit = cleavedb_keyspace_open(copy, NULL, &error);
+        cleavedb_keyspace *fruit = cleavedb_keyspace_open(copy, NULL, NULL, &error);
         CHECK(has(cleavedb_get(fruit, KEY("apple"), &error), "red"));
         CHECK(cleavedb_put(fruit, KEY("k"), KEY("v"), 0, &error) == -1);
         FAILED(CLEAVEDB_READ_ONLY, "");
@@ -259,7 +399,7 @@ int main(void) {
     CHECK(cleavedb_error_key(error) == NULL);
     cleavedb_error_free(error);
     error = NULL;
-    CHECK(cleavedb_keyspace_open(NULL, NULL, &error) == NULL);
+    CHECK(cleavedb_keyspace_open(NULL, NULL, NULL, &error) == NULL);
     FAILED(CLEAVEDB_INVALID_ARGUMENT, "cleavedb_db is NULL");
     CHECK(cleavedb_error_kind(NULL) == CLEAVEDB_OK && cleavedb_error_message(NULL) == NULL);
     CHECK(cleavedb_close(NULL, &error) == 0);
@@ -269,11 +409,13 @@ int main(void) {
     CHECK(db != NULL && error == NULL);
     CHECK(cleavedb_open("db", NULL, &error) == NULL);
     FAILED(CLEAVEDB_LOCKED, "");
-    cleavedb_keyspace *fruit = cleavedb_keyspace_open(db, NULL, &error);
+    cleavedb_keyspace *fruit = cleavedb_keyspace_open(db, NULL, NULL, &error);
     reads_and_writes(db, fruit);
     cursors_and_snapshots(db, fruit);
     batches_and_transactions(db, fruit);
+    keyspaces(db);
     pieces(fruit);
+    changes_of(db);
     copies(db);
     encoding();
 

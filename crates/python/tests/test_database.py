@@ -307,6 +307,11 @@ def test_mapping(tmp_path):
             notes[b"bytes"] = 1
     with pytest.raises(ValueError):
         Mapping(tmp_path / "db", codec="yaml")
+    with Mapping(tmp_path / "bytes", codec="bytes") as blobs:
+        blobs["a"] = bytearray(b"1")
+        with pytest.raises(TypeError):
+            blobs["a"] = 5
+        assert dict(blobs) == {"a": b"1"}
 
 
 def test_what_can_never_be_accepted_is_refused(db, tmp_path):

@@ -5,19 +5,12 @@
 ...     notes["monday"] = {"weather": "rain", "degrees": 9}
 """
 
-import json
-import pickle
 from collections.abc import MutableMapping
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Iterator, Optional
 
 import cleavedb
+from cleavedb.codecs import codec_named
 from cleavedb.text import encoded
-
-_CODECS: Dict[str, Tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
-    "json": (lambda value: json.dumps(value).encode(), json.loads),
-    "pickle": (pickle.dumps, pickle.loads),
-    "bytes": (bytes, bytes),
-}
 
 
 class Mapping(MutableMapping[str, Any]):
@@ -33,9 +26,7 @@ class Mapping(MutableMapping[str, Any]):
     def __init__(
         self, path: Any, codec: str = "json", *, durability: str = "os", **options: Any
     ) -> None:
-        if codec not in _CODECS:
-            raise ValueError(f"there is no codec {codec!r}; there are {', '.join(_CODECS)}")
-        self._encode, self._decode = _CODECS[codec]
+        self._encode, self._decode = codec_named(codec)
         self._db = cleavedb.open(path, durability=durability, **options)  # type: ignore[arg-type]
 
     def __getitem__(self, key: str) -> Any:

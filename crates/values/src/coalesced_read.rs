@@ -11,26 +11,14 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use cleavedb_base::ValuePointer;
-use cleavedb_storage::pages::{PageBuf, PagePool};
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::{Segment, is_far};
 
 /// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
 /// seek (8 ms).
 const GAP_MAX: u64 = 1 << 20;
 
-/// Size of a read, and its buffer.
-#[derive(Clone, Copy)]
-pub enum ReadBuffers<'a> {
-    /// Small shared buffers: a value that its user keeps holds its chunk in memory.
-    Shared,
-    /// Pieces of this pool: large reads; records are copied out, in any order.
-    Pooled(&'a Arc<PagePool>),
-}
-
-/// Bytes of a chunk from which values are kept.
-const KEPT_LEN: u64 = 256 << 10;
-
-/// Most bytes of a pooled chunk, from which nothing is kept.
+/// Most bytes of a chunk from which nothing is kept.
 pub const POOLED_LEN: u64 = 16 << 20;
 
 /// Part of a file that holds requested records.
@@ -76,12 +64,24 @@ fn stretches(wanted: &[ValuePointer]) -> Vec<(CoalescedRead, &[ValuePointer])> {
     found
 }
 
+/// Divides the records of a stretch into those of one read each, of at most `most` bytes.
+fn divided(mut rest: &[ValuePointer], most: u64) -> impl Iterator<Item = &[ValuePointer]> {
+    std::iter::from_fn(move || {
+        let begin = rest.first()?.offset;
+        let fits = |next: &&ValuePointer| {
+            !is_far(**next) && next.offset + u64::from(next.len) - begin <= most
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        rest.split_off(..count)
+    })
+}
+
 /// Neighbouring records of a stretch, read together when the first one is needed.
 pub struct Chunk {
     segment: Arc<Segment>,
     begin: u64,
     len: usize,
-    pool: Option<Arc<PagePool>>,
+    pool: Arc<PagePool>,
     /// None if the read failed: then each record is read by itself.
     bytes: OnceLock<Option<Bytes>>,
 }
@@ -90,10 +90,7 @@ impl Chunk {
     /// The whole chunk, which is read at the first call.
     fn all(&self) -> Option<&Bytes> {
         let bytes = self.bytes.get_or_init(|| {
-            let mut bytes = match &self.pool {
-                Some(pool) => pool.take(self.len),
-                None => PageBuf::zeroed(self.len),
-            };
+            let mut bytes = self.pool.take(self.len);
             let read = self.segment.read(self.begin, &mut bytes);
             read.ok().map(|()| Bytes::from_owner(bytes))
         });
@@ -124,17 +121,14 @@ impl Chunk {
 }
 
 /// Announces the requested records of `segment`, sorted by offset, to the device, and divides them
-/// into chunks; returns the chunk of each record. A record that stands alone has none: it is read
-/// without read-ahead.
+/// into chunks, each of which fits a piece of `pool`; returns the chunk of each record. A record
+/// that stands alone has none: it is read without read-ahead.
 pub(crate) fn prefetch_records(
     segment: &Arc<Segment>,
     wanted: &[ValuePointer],
-    chunks: ReadBuffers<'_>,
+    pool: &Arc<PagePool>,
 ) -> Vec<Option<Arc<Chunk>>> {
-    let (chunk_len, pool) = match chunks {
-        ReadBuffers::Shared => (KEPT_LEN, None),
-        ReadBuffers::Pooled(pool) => (pool.piece_len() as u64, Some(pool)),
-    };
+    let chunk_len = pool.piece_len() as u64;
     let mut found = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {
         // The kernel truncates long advice.
@@ -142,15 +136,13 @@ pub(crate) fn prefetch_records(
             let len = chunk_len.min(stretch.end - begin);
             segment.will_need(begin, len as usize);
         }
-        let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / chunk_len;
-        for records in records.chunk_by(|a, b| number(a) == number(b) && !is_far(*a) && !is_far(*b))
-        {
+        for records in divided(records, chunk_len) {
             let (first, last) = (records[0], records[records.len() - 1]);
             let chunk = Chunk {
                 segment: segment.clone(),
                 begin: first.offset,
                 len: (last.offset - first.offset) as usize + last.len as usize,
-                pool: pool.cloned(),
+                pool: pool.clone(),
                 bytes: OnceLock::new(),
             };
             let chunk = (records.len() > 1).then(|| Arc::new(chunk));
@@ -188,6 +180,14 @@ mod tests {
         let far = u64::from(len) + GAP_MAX + 1;
         assert_eq!(stretches(&[pointer(0, len), pointer(far - 1, len)]).len(), 1);
         assert_eq!(stretches(&[pointer(0, len), pointer(far, len)]).len(), 2);
+    }
+
+    #[test]
+    fn a_read_is_no_longer_than_its_buffer() {
+        let of = [(0, 60), (60, 40), (100, 30), (130, 200), (330, 1), (331, 99)];
+        let of = of.map(|(offset, len)| pointer(offset, len));
+        let counts: Vec<usize> = divided(&of, 100).map(<[_]>::len).collect();
+        assert_eq!(counts, [2, 1, 1, 2], "a record that is longer than a buffer stands alone");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod record_cache;
 pub mod set;
 pub mod collect;
 
-pub use coalesced_read::{Chunk, POOLED_LEN, ReadBuffers};
+pub use coalesced_read::{Chunk, POOLED_LEN};
 pub use compression::ValueCompression;
 pub use dictionary::{Dictionaries, Dictionary};
 pub use factory::SegmentFactory;

@@ -9,10 +9,11 @@ use cleavedb_base::limits::VALUE_LEN_MAX;
 use cleavedb_base::record::{Header, Record, RecordKind};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::BufferPin;
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 use cleavedb_storage::{FileKind, Reach};
 
-use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
+use crate::coalesced_read::{Chunk, prefetch_records};
 use crate::dictionary::Dictionaries;
 use crate::groups::{ExtentHandle, Location};
 use crate::owned_record::OwnedRecord;
@@ -127,10 +128,11 @@ impl SegmentSet {
 
     /// Announces that the records at `wanted` will be read soon, and combines neighbours: returns
     /// the chunk of each, in the order of `wanted`, or none for a record that is read by itself.
+    /// Chunks are read into pieces of `pool`; a value that its user keeps holds such a piece.
     pub fn prefetch_records(
         &self,
         wanted: &[ValuePointer],
-        how: ReadBuffers<'_>,
+        pool: &Arc<PagePool>,
     ) -> Vec<Option<Arc<Chunk>>> {
         let mut chunks = vec![None; wanted.len()];
         let mut order: Vec<u32> = (0..wanted.len() as u32).collect();
@@ -139,7 +141,7 @@ impl SegmentSet {
         for in_file in order.chunk_by(|a, b| of(a).file == of(b).file) {
             let Some(segment) = self.get(of(&in_file[0]).file) else { continue };
             let sorted: Vec<ValuePointer> = in_file.iter().map(of).collect();
-            for (at, chunk) in in_file.iter().zip(prefetch_records(segment, &sorted, how)) {
+            for (at, chunk) in in_file.iter().zip(prefetch_records(segment, &sorted, pool)) {
                 chunks[*at as usize] = chunk;
             }
         }

@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use cleavedb_base::{EntryKind, Error, Expiry, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_index::VisibleIter;
-use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
+use cleavedb_values::{Chunk, ValueLayout};
 
+use super::moment::Moment;
 use super::{Cursor, Direction, Place};
 use crate::reads::value_reader::{FoundValue, ValueReader};
 
@@ -283,8 +284,9 @@ impl Cursor {
         };
         let mut wanted = Vec::with_capacity(count);
         wanted.extend((0..count).filter_map(|i| self.row[place(i)].wanted()));
-        let segments = &self.moment.state.segments;
-        let mut chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared).into_iter();
+        let Moment { engine, state, .. } = &self.moment;
+        let chunks = state.segments.prefetch_records(&wanted, &engine.spare_pages.ahead);
+        let mut chunks = chunks.into_iter();
         for at in (0..count).map(place) {
             if let EntryValue::Place(_, chunk @ None) | EntryValue::Apart(Some(_), chunk @ None) =
                 &mut self.row[at].value

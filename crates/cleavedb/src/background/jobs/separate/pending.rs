@@ -7,7 +7,7 @@ use cleavedb_base::{SeqNo, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
-use cleavedb_values::{Chunk, ReadBuffers, SegmentSet};
+use cleavedb_values::{Chunk, SegmentSet};
 
 /// A record that the flush will append to a group.
 pub(super) struct PendingRecord<'a> {
@@ -70,7 +70,7 @@ pub(super) fn prefetch_records(
 ) {
     let wanted: Vec<ValuePointer> =
         items.iter().filter_map(PendingRecord::pointer).filter(&in_files).collect();
-    let mut chunks = log.prefetch_records(&wanted, ReadBuffers::Pooled(pages)).into_iter();
+    let mut chunks = log.prefetch_records(&wanted, pages).into_iter();
     for item in items {
         match &mut item.source {
             ValueSource::Log(pointer, chunk) if in_files(pointer) => {

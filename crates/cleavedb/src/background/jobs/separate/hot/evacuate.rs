@@ -20,9 +20,9 @@ use cleavedb_index::Entry;
 use cleavedb_storage::Reach;
 use cleavedb_storage::mapped::Arena;
 use cleavedb_storage::segment::Segment;
+use cleavedb_values::GroupTable;
 use cleavedb_values::collect::record::Content;
 use cleavedb_values::groups::{Extent, key_block};
-use cleavedb_values::{GroupTable, ReadBuffers};
 
 use super::super::lost;
 use super::super::pending::{PendingRecord, ValueSource};
@@ -194,7 +194,7 @@ impl<'e> HotFlush<'_, 'e> {
     fn demote_short(&mut self, short: &[(&'e [u8], ValuePointer)]) -> Result<()> {
         let wanted: Vec<ValuePointer> = short.iter().map(|(_, pointer)| *pointer).collect();
         let (segments, pages) = (&self.state.segments, &self.engine.spare_pages.flush);
-        let chunks = segments.prefetch_records(&wanted, ReadBuffers::Pooled(pages));
+        let chunks = segments.prefetch_records(&wanted, pages);
         for ((key, pointer), chunk) in short.iter().zip(chunks) {
             let version = segments.read_version(Reach::Device, chunk.as_deref(), *pointer, key)?;
             let (seq, value) = version.ok_or_else(lost)?;

@@ -1,6 +1,7 @@
 //! Iterators over ranges: they fetch several items each time that they release the interpreter.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cleavedb::{Error, Item, Range};
@@ -11,8 +12,10 @@ use crate::buffer::value;
 use crate::errors::raise;
 use crate::source::OpenDatabase;
 
-/// Most items, and bytes, of one fetch.
-const ITEMS_MAX: usize = 64;
+/// Least and most items of one fetch.
+const ITEMS: RangeInclusive<usize> = 4..=64;
+
+/// Most bytes of one fetch.
 const BYTES_MAX: usize = 256 << 10;
 
 /// What an iterator returns of each item.
@@ -40,14 +43,16 @@ struct Walk {
     fetched: VecDeque<Item>,
     /// What ended the range, for the step behind the last item.
     failed: Option<Error>,
-    /// Items of the next fetch: few at first, for callers that take few.
-    ahead: usize,
+    /// Items that were fetched. The next fetch is a quarter of them: what a caller does not take of
+    /// it costs little beside what was taken.
+    passed: usize,
 }
 
 impl Walk {
     fn fetch(&mut self) {
         let mut bytes = 0;
-        while self.failed.is_none() && self.fetched.len() < self.ahead && bytes < BYTES_MAX {
+        let items = (self.passed / 4).clamp(*ITEMS.start(), *ITEMS.end());
+        while self.failed.is_none() && self.fetched.len() < items && bytes < BYTES_MAX {
             match if self.reverse { self.range.next_back() } else { self.range.next() } {
                 None => break,
                 Some(Err(error)) => self.failed = Some(error),
@@ -57,7 +62,7 @@ impl Walk {
                 }
             }
         }
-        self.ahead = (2 * self.ahead).min(ITEMS_MAX);
+        self.passed += self.fetched.len();
     }
 
     fn step(&mut self) -> cleavedb::Result<Option<Item>> {
@@ -75,7 +80,7 @@ impl PyItems {
     pub(crate) fn new(session: Arc<OpenDatabase>, range: Range, part: Part, reverse: bool) -> Self {
         let range = if part == Part::Key { range.keys_only() } else { range };
         let fetched = VecDeque::new();
-        let walk = Walk { range, reverse, fetched, failed: None, ahead: 4 };
+        let walk = Walk { range, reverse, fetched, failed: None, passed: 0 };
         Self { session, part, walk: Mutex::new(walk) }
     }
 

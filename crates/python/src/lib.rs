@@ -22,6 +22,11 @@ mod database;
 
 use pyo3::prelude::*;
 
+/// The engine's memory, not the interpreter's. That of glibc goes back to the system whenever a
+/// scan frees what it has read ahead, and costs a page fault for every page of the next.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// CleaveDB: an embedded, ordered key-value store.
 #[pymodule]
 fn _cleavedb(module: &Bound<'_, PyModule>) -> PyResult<()> {

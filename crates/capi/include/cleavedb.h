@@ -166,7 +166,8 @@ int cleavedb_merge(const cleavedb_keyspace *keyspace, const char *key, size_t ke
                    const char *operation, const char *operand, size_t operand_len, int durability,
                    cleavedb_error **error);
 
-/* Adds to a counter: 8 bytes, the least significant first. */
+/* Adds to a whole number, which is stored as decimal text; a key that is not there counts as 0. A sum
+   that an int64_t cannot hold wraps round. */
 int cleavedb_add(const cleavedb_keyspace *keyspace, const char *key, size_t key_len, int64_t number,
                  int durability, cleavedb_error **error);
 

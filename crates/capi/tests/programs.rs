@@ -1,4 +1,4 @@
-//! Programs in C, linked with the shared library: what they print last is `passed`.
+//! Programs in C and C++, linked with the shared library: what they print last is `passed`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,17 +24,21 @@ impl Installed {
         Self(dir)
     }
 
-    /// Compiles a program of `tests/programs` or `examples`; `None` without a C compiler.
+    /// Compiles a program of `tests/programs` or `examples`; `None` without a compiler.
     fn compile(&self, source: &str) -> Option<PathBuf> {
         let program = self.0.path().join("program");
-        let mut cc = Command::new("cc");
-        cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-g", "-o"])
+        let (compiler, standard) = match source.ends_with(".cc") {
+            true => ("c++", "-std=c++11"),
+            false => ("cc", "-std=gnu11"),
+        };
+        let mut cc = Command::new(compiler);
+        cc.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-g", "-o"])
             .arg(&program);
         cc.arg(Path::new(CRATE).join(source)).arg(format!("-I{CRATE}/include"));
         cc.arg(format!("-L{}", self.0.path().display())).arg("-lcleavedb");
         cc.arg(format!("-Wl,-rpath,{}", self.0.path().display()));
         let Some(done) = output(&mut cc) else {
-            println!("NOT CHECKED: there is no C compiler cc");
+            println!("NOT CHECKED: there is no compiler {compiler}");
             return None;
         };
         assert!(done.status.success(), "{}", text(&done.stderr));
@@ -95,6 +99,11 @@ fn own_functions_do_what_they_say() {
 #[test]
 fn threads_share_handles() {
     run("tests/programs/threads.c");
+}
+
+#[test]
+fn threads_in_cpp_share_handles() {
+    run("tests/programs/threads.cc");
 }
 
 #[test]

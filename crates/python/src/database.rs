@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::changes::PyChanges;
 use crate::errors::{Conflict, detached};
 use crate::keyspace::PyKeyspace;
-use crate::options::{self, Ttl, some_durability};
+use crate::options::{self, NamedDurability, Ttl};
 use crate::progress::{AtInterrupt, long};
 use crate::source::OpenDatabase;
 use crate::transaction::PyTransaction;
@@ -161,8 +161,12 @@ impl PyDatabase {
 
     /// Begins a transaction; `with db.transaction() as t:` commits at the end of the block.
     #[pyo3(signature = (*, durability=None))]
-    fn transaction(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Py<PyTransaction>> {
-        let durability = some_durability(durability)?;
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        durability: Option<NamedDurability>,
+    ) -> PyResult<Py<PyTransaction>> {
+        let durability = self.session.durability(durability);
         PyTransaction::begin(py, &self.session, self.session.db.default_keyspace(), durability)
     }
 
@@ -173,15 +177,15 @@ impl PyDatabase {
         &self,
         py: Python<'py>,
         body: &Bound<'py, PyAny>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = some_durability(durability)?;
+        let durability = self.session.durability(durability);
         let default = self.session.db.default_keyspace();
         let mut attempt = 0;
         loop {
             let transaction = PyTransaction::begin(py, &self.session, default, durability)?;
             let answer = body.call1((&transaction,))?;
-            match transaction.get().end(py, None) {
+            match transaction.get().end(py, durability) {
                 Err(e) if attempt < ATTEMPTS_MAX && e.is_instance_of::<Conflict>(py) => {
                     attempt += 1;
                     let pause = Duration::from_micros(20 << attempt.min(10)).min(PAUSE_MAX);

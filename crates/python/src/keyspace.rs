@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Bytes, Durability};
+use cleavedb::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -11,7 +11,7 @@ use crate::batch::{PyOperand, PyWriteBatch};
 use crate::buffer::{Buffer, value};
 use crate::errors::{detached, invalid, raise};
 use crate::files;
-use crate::options::{Ttl, put_options, some_durability};
+use crate::options::{NamedDurability, Ttl, put_options};
 use crate::progress::{AtInterrupt, long};
 use crate::reader::PyReader;
 use crate::snapshot::PySnapshot;
@@ -35,18 +35,6 @@ impl PyKeyspace {
         let reader = PyReader::new(session.clone(), ReadSource::Keyspace(keyspace.clone()));
         let this = Self { session: session.clone(), keyspace };
         PyClassInitializer::from(reader).add_subclass(this)
-    }
-
-    fn delete_now(
-        &self,
-        py: Python<'_>,
-        key: &[u8],
-        durability: Option<Durability>,
-    ) -> PyResult<()> {
-        detached(py, || match durability {
-            None => self.keyspace.delete(key),
-            Some(durability) => self.keyspace.delete_with(key, durability),
-        })
     }
 
     fn load(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<cleavedb::BulkLoad> {
@@ -84,17 +72,24 @@ impl PyKeyspace {
         key: Buffer<'_>,
         value: Buffer<'_>,
         ttl: Option<Ttl>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<()> {
-        let options = put_options(ttl, durability)?;
+        let options = put_options(ttl, durability);
         let (key, value) = (key.bytes(), value.bytes());
         detached(py, || self.keyspace.put_with(key, value, options))
     }
 
     /// Removes `key`, if it is there.
     #[pyo3(signature = (key, *, durability=None))]
-    fn delete(&self, py: Python<'_>, key: Buffer<'_>, durability: Option<&str>) -> PyResult<()> {
-        self.delete_now(py, key.bytes(), some_durability(durability)?)
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key: Buffer<'_>,
+        durability: Option<NamedDurability>,
+    ) -> PyResult<()> {
+        let durability = self.session.durability(durability);
+        let key = key.bytes();
+        detached(py, || self.keyspace.delete_with(key, durability))
     }
 
     /// Removes all keys from `start` up to and without `stop`, or all with `prefix`: one small
@@ -106,17 +101,14 @@ impl PyKeyspace {
         start: Option<Buffer<'_>>,
         stop: Option<Buffer<'_>>,
         prefix: Option<Buffer<'_>>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<()> {
         if start.is_none() && stop.is_none() && prefix.is_none() {
             return Err(invalid("no range; delete_range(prefix=b\"\") removes all keys"));
         }
         let span = Span::new(start, stop, prefix, true, false)?;
-        let durability = some_durability(durability)?;
-        detached(py, || match durability {
-            None => self.keyspace.delete_range(span.ends()),
-            Some(durability) => self.keyspace.delete_range_with(span.ends(), durability),
-        })
+        let durability = self.session.durability(durability);
+        detached(py, || self.keyspace.delete_range_with(span.ends(), durability))
     }
 
     /// Changes the value of `key` by `operand` (`add`, `append` or `max`) without a read.
@@ -126,14 +118,11 @@ impl PyKeyspace {
         py: Python<'_>,
         key: Buffer<'_>,
         operand: &PyOperand,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<()> {
-        let durability = some_durability(durability)?;
+        let durability = self.session.durability(durability);
         let key = key.bytes();
-        detached(py, || match durability {
-            None => self.keyspace.merge(key, &operand.0),
-            Some(durability) => self.keyspace.merge_with(key, &operand.0, durability),
-        })
+        detached(py, || self.keyspace.merge_with(key, &operand.0, durability))
     }
 
     /// Stores `value` unless `key` is there. Returns whether it did.
@@ -144,9 +133,9 @@ impl PyKeyspace {
         key: Buffer<'_>,
         value: Buffer<'_>,
         ttl: Option<Ttl>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<bool> {
-        let options = put_options(ttl, durability)?;
+        let options = put_options(ttl, durability);
         let (key, value) = (key.bytes(), value.bytes());
         detached(py, || self.keyspace.put_if_absent_with(key, value, options))
     }
@@ -161,9 +150,9 @@ impl PyKeyspace {
         expected: Option<Buffer<'_>>,
         new: Option<Buffer<'_>>,
         ttl: Option<Ttl>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<bool> {
-        let options = put_options(ttl, durability)?;
+        let options = put_options(ttl, durability);
         let key = key.bytes();
         let expected = expected.as_ref().map(Buffer::bytes);
         let new = new.as_ref().map(Buffer::bytes);
@@ -179,9 +168,9 @@ impl PyKeyspace {
         key: Buffer<'_>,
         change: &Bound<'py, PyAny>,
         ttl: Option<Ttl>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let options = put_options(ttl, durability)?;
+        let options = put_options(ttl, durability);
         let key = key.bytes();
         loop {
             let old: Option<Bytes> = detached(py, || self.keyspace.get(key))?;
@@ -222,9 +211,9 @@ impl PyKeyspace {
         key: Buffer<'_>,
         file: Py<PyAny>,
         ttl: Option<Ttl>,
-        durability: Option<&str>,
+        durability: Option<NamedDurability>,
     ) -> PyResult<u64> {
-        let options = put_options(ttl, durability)?;
+        let options = put_options(ttl, durability);
         let key = key.bytes();
         let mut file = files::FileObject::new(file);
         let put = py.detach(|| self.keyspace.put_reader_with(key, &mut file, options));
@@ -236,9 +225,9 @@ impl PyKeyspace {
 
     /// A batch of writes to this keyspace, and others that its calls name.
     #[pyo3(signature = (*, durability=None))]
-    fn write_batch(&self, durability: Option<&str>) -> PyResult<PyWriteBatch> {
-        let durability = some_durability(durability)?;
-        Ok(PyWriteBatch::new(self.session.clone(), self.keyspace.clone(), durability))
+    fn write_batch(&self, durability: Option<NamedDurability>) -> PyWriteBatch {
+        let durability = self.session.durability(durability);
+        PyWriteBatch::new(self.session.clone(), self.keyspace.clone(), durability)
     }
 
     /// The keyspace as it is now, whatever is written later.
@@ -279,10 +268,10 @@ impl PyKeyspace {
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Buffer<'_>) -> PyResult<()> {
-        let key = key.bytes();
-        if !detached(py, || self.keyspace.contains_key(key))? {
-            return Err(PyKeyError::new_err(value(py, key).unbind()));
+        let bytes = key.bytes();
+        if !detached(py, || self.keyspace.contains_key(bytes))? {
+            return Err(PyKeyError::new_err(value(py, bytes).unbind()));
         }
-        self.delete_now(py, key, None)
+        self.delete(py, key, None)
     }
 }

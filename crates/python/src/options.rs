@@ -19,16 +19,21 @@ fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> PyResult<T> {
     })
 }
 
-/// The durability of that name.
-pub fn durability(name: &str) -> PyResult<Durability> {
-    let known =
-        [("buffered", Durability::Buffered), ("os", Durability::Os), ("sync", Durability::Sync)];
-    one_of(name, &known)
-}
+/// A durability by its name.
+#[derive(Clone, Copy)]
+pub struct NamedDurability(pub Durability);
 
-/// A durability, if one is named.
-pub fn some_durability(name: Option<&str>) -> PyResult<Option<Durability>> {
-    name.map(durability).transpose()
+impl<'py> FromPyObject<'_, 'py> for NamedDurability {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let known = [
+            ("buffered", Durability::Buffered),
+            ("os", Durability::Os),
+            ("sync", Durability::Sync),
+        ];
+        one_of(&object.extract::<String>()?, &known).map(Self)
+    }
 }
 
 /// A time to live: seconds, or a `timedelta`.
@@ -46,15 +51,15 @@ impl<'py> FromPyObject<'_, 'py> for Ttl {
 }
 
 /// The terms of a put.
-pub fn put_options(ttl: Option<Ttl>, durability: Option<&str>) -> PyResult<PutOptions> {
+pub fn put_options(ttl: Option<Ttl>, durability: Option<NamedDurability>) -> PutOptions {
     let mut options = PutOptions::new();
     if let Some(Ttl(ttl)) = ttl {
         options = options.ttl(ttl);
     }
-    if let Some(durability) = some_durability(durability)? {
+    if let Some(NamedDurability(durability)) = durability {
         options = options.durability(durability);
     }
-    Ok(options)
+    options
 }
 
 fn value_compression(value: &Bound<'_, PyAny>) -> PyResult<ValueCompression> {

@@ -49,7 +49,12 @@ impl PySnapshot {
     /// Frees what it holds. Its other calls raise `Closed` then.
     fn close(this: &Bound<'_, Self>) {
         if let ReadSource::Snapshot(held) = &this.as_super().get().source {
-            this.py().detach(|| drop(held.write().take()));
+            // What it holds is freed without the lock, for which threads wait that hold the
+            // interpreter.
+            this.py().detach(|| {
+                let snapshot = held.write().take();
+                drop(snapshot);
+            });
         }
     }
 

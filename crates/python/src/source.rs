@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb::{
-    Bytes, Cursor, Db, Error, ErrorKind, KeyRange, Keyspace, Prefix, Range, Resident, Result,
-    Snapshot, Transaction, ValueReader,
+    Bytes, Cursor, Db, Durability, Error, ErrorKind, KeyRange, Keyspace, Prefix, Range, Resident,
+    Result, Snapshot, Transaction, ValueReader,
 };
 use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyTypeError;
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
 use crate::errors::raise;
+use crate::options::NamedDurability;
 
 /// An open database, shared by all objects that came from it.
 pub struct OpenDatabase {
@@ -34,6 +35,11 @@ impl OpenDatabase {
             return Ok(());
         }
         self.db.clone().close_now()
+    }
+
+    /// The durability that a call names, or that of the database.
+    pub fn durability(&self, named: Option<NamedDurability>) -> Durability {
+        named.map_or(self.db.options().durability, |named| named.0)
     }
 
     /// Whether it was closed.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::batch::PyOperand;
 use crate::buffer::Buffer;
 use crate::errors::detached;
-use crate::options::{Ttl, some_durability};
+use crate::options::{NamedDurability, Ttl};
 use crate::reader::PyReader;
 use crate::source::{OpenDatabase, OpenTransaction, ReadSource, Span, with};
 
@@ -20,7 +20,7 @@ use crate::source::{OpenDatabase, OpenTransaction, ReadSource, Span, with};
 pub struct PyTransaction {
     open: OpenTransaction,
     within: cleavedb::Keyspace,
-    durability: Option<Durability>,
+    durability: Durability,
 }
 
 impl PyTransaction {
@@ -28,7 +28,7 @@ impl PyTransaction {
         py: Python<'_>,
         session: &Arc<OpenDatabase>,
         within: &cleavedb::Keyspace,
-        durability: Option<Durability>,
+        durability: Durability,
     ) -> PyResult<Py<Self>> {
         let transaction = detached(py, || session.db.transaction())?;
         let open = Arc::new(Mutex::new(Some(transaction)));
@@ -40,7 +40,7 @@ impl PyTransaction {
         session: &Arc<OpenDatabase>,
         open: OpenTransaction,
         within: &cleavedb::Keyspace,
-        durability: Option<Durability>,
+        durability: Durability,
     ) -> PyResult<Py<Self>> {
         let source = ReadSource::Transaction(open.clone(), within.clone());
         let this = Self { open, within: within.clone(), durability };
@@ -57,14 +57,11 @@ impl PyTransaction {
     }
 
     /// Commits, if it has not ended; what it returns is without a place for a retry.
-    pub(crate) fn end(&self, py: Python<'_>, durability: Option<Durability>) -> PyResult<()> {
+    pub(crate) fn end(&self, py: Python<'_>, durability: Durability) -> PyResult<()> {
         detached(py, || {
             let ended = || Error::new(ErrorKind::Closed, "the transaction has ended");
             let transaction = self.open.lock().take().ok_or_else(ended)?;
-            match durability.or(self.durability) {
-                None => transaction.commit(),
-                Some(durability) => transaction.commit_with(durability),
-            }
+            transaction.commit_with(durability)
         })
     }
 }
@@ -122,8 +119,8 @@ impl PyTransaction {
 
     /// Writes everything; raises `Conflict` if another commit has written what was read.
     #[pyo3(signature = (*, durability=None))]
-    fn commit(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<()> {
-        self.end(py, some_durability(durability)?)
+    fn commit(&self, py: Python<'_>, durability: Option<NamedDurability>) -> PyResult<()> {
+        self.end(py, durability.map_or(self.durability, |named| named.0))
     }
 
     /// Drops it without effect.
@@ -143,15 +140,15 @@ impl PyTransaction {
         this
     }
 
+    #[pyo3(signature = (kind, *_error))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: &Bound<'_, PyAny>,
         _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        if kind.is_none() && self.open.lock().is_some() {
-            return self.end(py, None);
+        if kind.is_none() && py.detach(|| self.open.lock().is_some()) {
+            return self.end(py, self.durability);
         }
         self.rollback(py);
         Ok(())

@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 
 import cleavedb
 import pytest
@@ -121,3 +122,28 @@ def test_threads_share_everything(tmp_path):
         assert failed == []
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_a_batch_that_is_being_written_stops_no_other_thread(tmp_path):
+    with cleavedb.open(tmp_path / "db") as db:
+        batch, writes, ticks = db.write_batch(), threading.Event(), []
+        for i in range(200):
+            batch.put(b"%d" % i, b"x" * 1_000_000)
+
+        def write():
+            writes.set()
+            batch.write()
+
+        def ask():
+            writes.wait()
+            time.sleep(0.02)
+            before = len(ticks)
+            assert len(batch) == 0
+            ticks_while_it_waited.append(len(ticks) - before)
+
+        ticks_while_it_waited = []
+        threads = [threading.Thread(target=write), threading.Thread(target=ask)]
+        [thread.start() for thread in threads]
+        while any(thread.is_alive() for thread in threads):
+            ticks.append(time.sleep(0.001))
+        assert ticks_while_it_waited[0] > 5

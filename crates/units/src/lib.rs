@@ -26,7 +26,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
         return whole.checked_mul(scale).ok_or_else(malformed);
     }
     let number: f64 = digits.parse().map_err(|_| malformed())?;
-    Ok((number * scale as f64).round() as u64)
+    let scaled = (number * scale as f64).round();
+    if scaled < u64::MAX as f64 { Ok(scaled as u64) } else { Err(malformed()) }
 }
 
 /// Bytes with a binary unit and three significant digits.
@@ -143,7 +144,8 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(number), "{text}");
         }
-        for text in ["", "x", "1 Pib", "-1", "1.2.3", "99999999999G"] {
+        let too_large = ["99999999999G", "99999999999.5G", "18446744073709551616"];
+        for text in ["", "x", "1 Pib", "-1", "1.2.3"].into_iter().chain(too_large) {
             assert!(parse(text).is_err(), "{text}");
         }
     }

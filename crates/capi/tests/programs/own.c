@@ -392,6 +392,8 @@ static void encoding(void) {
 int main(void) {
     CHECK(cleavedb_open("db", "nonsense=1", &error) == NULL);
     FAILED(CLEAVEDB_INVALID_OPTIONS, "nonsense");
+    CHECK(cleavedb_open("db", "preset=\xff", &error) == NULL);
+    FAILED(CLEAVEDB_INVALID_ARGUMENT, "not UTF-8");
     CHECK(cleavedb_open("db", "preset=best", &error) == NULL);
     FAILED(CLEAVEDB_INVALID_OPTIONS, "wisckey");
     CHECK(cleavedb_open("no/such/parent", NULL, &error) == NULL);

@@ -1,5 +1,6 @@
 //! Drawn texts of options: none makes a panic, and what is read means one thing.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use cleavedb::{KeyspaceOptions, Options, Preset, ValueCompression};
@@ -53,9 +54,9 @@ proptest! {
     fn an_option_that_is_read_is_set_alike_each_time(value in values()) {
         for option in names().iter().filter_map(|name| parse(&format!("{name}={value}")).ok()) {
             let mut once = Options::preset(Preset::HashKv);
-            set(&mut once, &[option.clone()]).unwrap();
+            set(&mut once, from_ref(&option)).unwrap();
             let mut twice = once.clone();
-            set(&mut twice, &[option]).unwrap();
+            set(&mut twice, from_ref(&option)).unwrap();
             assert_eq!(format!("{once:?}"), format!("{twice:?}"));
         }
     }

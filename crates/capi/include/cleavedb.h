@@ -283,7 +283,7 @@ void cleavedb_transaction_free(cleavedb_transaction *transaction);
    kept if the database was opened with the option change_retention_bytes. ---- */
 
 enum {
-    CLEAVEDB_CHANGE_PUT = 1,              /* key, value */
+    CLEAVEDB_CHANGE_PUT = 1,              /* key, value; at times what merges have made of one */
     CLEAVEDB_CHANGE_PUT_PIECES = 2,       /* key, value_len: a long value, which a get finds */
     CLEAVEDB_CHANGE_DELETE = 3,           /* key */
     CLEAVEDB_CHANGE_DELETE_RANGE = 4,     /* key, the first; to, the one behind the last, or NULL */

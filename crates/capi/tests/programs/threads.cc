@@ -1,8 +1,10 @@
-// Both headers in C++: eight threads that open, write, iterate and close, one database each and one that
-// they share.
+// Both headers in C++: eight threads that open, write, iterate and close, one database each and one
+// that they share, whose changes another thread follows.
 #include <cleavedb.h>
 #include <leveldb/c.h>
 
+#include <functional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,7 +13,7 @@
 
 namespace {
 
-constexpr int kThreads = 8, kRounds = 3, kKeys = 100;
+constexpr int kThreads = 8, kRounds = 3, kKeys = 100, kAll = kThreads * kRounds * kKeys;
 
 // Ends the program if there is an error.
 void fine(const cleavedb_error *error) {
@@ -23,7 +25,8 @@ class Database {
    public:
     explicit Database(const std::string &path) {
         cleavedb_error *error = nullptr;
-        db_ = cleavedb_open(path.c_str(), "durability=os memory_bytes=64MiB", &error);
+        const char *options = "durability=os memory_bytes=64MiB change_retention_bytes=64MiB";
+        db_ = cleavedb_open(path.c_str(), options, &error);
         fine(error);
         keys_ = cleavedb_keyspace_open(db_, nullptr, nullptr, &error);
         fine(error);
@@ -67,6 +70,24 @@ class Database {
         fine(error);
         cleavedb_cursor_free(cursor);
         return found;
+    }
+
+    // Follows the changes from the first on: every key of every thread comes, and once.
+    void follow() const {
+        cleavedb_error *error = nullptr;
+        cleavedb_changes *changes = cleavedb_changes_open(db_, 0, 0, &error);
+        fine(error);
+        std::set<std::string> seen;
+        while (seen.size() < kAll) {
+            CHECK(cleavedb_changes_next(changes, 60000, &error) == 1);
+            cleavedb_change change;
+            for (size_t i = 0; cleavedb_changes_at(changes, i, &change) == 1; i++) {
+                const std::string key(change.key, change.key_len);
+                if (key == "count") continue;
+                CHECK(change.kind == CLEAVEDB_CHANGE_PUT && seen.insert(key).second);
+            }
+        }
+        cleavedb_changes_free(changes);
     }
 
    private:
@@ -119,10 +140,10 @@ void work(const Database &shared, int number) {
 int main() {
     const Database shared("shared");
     std::vector<std::thread> threads;
+    threads.emplace_back([&shared] { shared.follow(); });
     for (int i = 0; i < kThreads; i++) threads.emplace_back(work, std::cref(shared), i);
     for (std::thread &thread : threads) thread.join();
-    const std::string all = std::to_string(kThreads * kRounds * kKeys);
-    CHECK(shared.pairs("count") == std::vector<std::string>{"count=" + all});
+    CHECK(shared.pairs("count") == std::vector<std::string>{"count=" + std::to_string(kAll)});
     puts("passed");
     return 0;
 }

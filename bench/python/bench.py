@@ -162,7 +162,7 @@ def figures(runs: list[Any], phase: str, of: str) -> list[float]:
 def report(results: dict[str, Any]) -> str:
     """Tables in Markdown: nanoseconds of an operation, medians, the least and the most behind them."""
     lines = [f"{results['records']:,} pairs, {results['rounds']} rounds, {results['machine']}; "]
-    lines[0] += ", ".join(f"{name} {v}" for name, v in results["versions"].items())
+    lines[0] += ", ".join(f"{name} {v}" for name, v in results["versions"].items() if "," not in name)
     for of, what in [("wall", "nanoseconds"), ("cpu", "processor time, nanoseconds, of all threads")]:
         for length, runs in results["values"].items():
             lines += ["", f"Values of {length} bytes: {what}, median (least to most)", ""]
@@ -183,31 +183,30 @@ def report(results: dict[str, Any]) -> str:
 
 
 def chart(results: dict[str, Any], path: Path) -> None:
-    """Draws the medians of the longest values as bars, on a logarithmic scale."""
+    """Draws the medians of the longest values as bars. Synced puts are left out: the device's time."""
     import matplotlib
 
-    matplotlib.use("svg")
+    matplotlib.use("svg" if path.suffix == ".svg" else "agg")
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 8})
     from matplotlib import pyplot
 
     length, runs = max(results["values"].items(), key=lambda item: int(item[0]))
     names = [name for name in STORES if name in runs][::-1]
-    figure, axes = pyplot.subplots(2, 4, figsize=(11, 4), layout="constrained")
-    for phase, axis in zip(PHASES, axes.flat):
-        medians = [statistics.median(figures(runs[n], phase, "wall") or [float("nan")]) for n in names]
-        colours = ["#c2410c" if name == "cleavedb" else "#94a3b8" for name in names]
-        axis.barh(names, medians, color=colours)
-        for at, median in enumerate(medians):
-            if median == median:
-                axis.text(median, at, f" {median:,.0f}", va="center", fontsize=7)
-        axis.set_xscale("log")
-        axis.margins(x=0.3)
-        axis.set_title(PHASES[phase], fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    for axis in axes.flat[len(PHASES) :]:
-        axis.remove()
-    figure.suptitle(f"Nanoseconds, values of {length} bytes: shorter is better", fontsize=9)
-    figure.savefig(path, metadata={"Date": None})
+    figure, axes = pyplot.subplots(2, 3, figsize=(9, 4.4), layout="constrained", sharey=True)
+    for phase, axis in zip((phase for phase in PHASES if "sync" not in phase), axes.flat):
+        for name in names:
+            if times := figures(runs[name], phase, "wall"):
+                median = statistics.median(times)
+                bar = axis.barh(name, median, color="#c2410c" if "cleavedb" in name else "#94a3b8")
+                axis.bar_label(bar, [f" {median:,.0f}"], fontsize=7)
+            else:
+                axis.barh(name, 0)
+        axis.margins(x=0.2)
+        axis.set_xticks([])
+        axis.set_title(phase, fontsize=9)
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
+    figure.suptitle(f"Nanoseconds, values of {int(length):,} bytes: shorter is better", fontsize=9)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def main() -> None:

@@ -55,10 +55,12 @@ def take(pairs: Iterable[Pair], count: int) -> int:
 class CleaveDB(Store):
     package = "cleavedb"
 
+    options: dict[str, str] = {}
+
     def __init__(self, path: Path, sync: bool) -> None:
         import cleavedb
 
-        self.db = cleavedb.open(path, durability="sync" if sync else "os")
+        self.db = cleavedb.open(path, durability="sync" if sync else "os", **self.options)
         self.get, self.put = self.db.get, self.db.put
 
     def batch(self, pairs: Iterable[Pair]) -> None:
@@ -77,6 +79,12 @@ class CleaveDB(Store):
 
     def close(self) -> None:
         self.db.close()
+
+
+class CleaveDBCached(CleaveDB):
+    """With a cache of records that holds all that is read: else values are in the page cache alone."""
+
+    options = {"record_cache_bytes": "256MiB"}
 
 
 class Plyvel(Store):
@@ -250,6 +258,7 @@ class Diskcache(Store):
 
 STORES: dict[str, type[Store]] = {
     "cleavedb": CleaveDB,
+    "cleavedb, record cache": CleaveDBCached,
     "plyvel": Plyvel,
     "lmdb": Lmdb,
     "rocksdict": Rocksdict,

@@ -138,6 +138,7 @@ def test_a_block_takes_effect_as_one_or_not_at_all(cache):
             cache["o"] = 1
             with pytest.raises(cleavedb.InvalidArgument):
                 cache.set("k" * 65_530, 1)
+            cache["p"] = 1
     assert list(cache) == ["n"] and in_step(cache) == 1
 
 

@@ -164,9 +164,11 @@ class Bounded:
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
         """Marks a change of several rows, which may fail in the middle."""
-        self._half_done = True
-        yield
-        self._half_done = False
+        try:
+            yield
+        except BaseException:
+            self._half_done = True
+            raise
 
     def remove(self, key: bytes) -> bool:
         """Removes a key in a transaction. Returns whether it was there, or had expired."""

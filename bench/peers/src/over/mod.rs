@@ -11,12 +11,12 @@ mod files;
 mod values;
 
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use cleavedb_base::{EncodedKey, KeyspaceId, SeqNo, ValuePointer};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
-use cleavedb_values::ReadBuffers;
+use cleavedb_storage::pages::PagePool;
 
 use cache::{Cached, WriteCache};
 use values::Values;
@@ -93,7 +93,8 @@ impl Opener for OverOpener {
         let values = values.map_err(|error| BenchError::engine(self.name, "open", error))?;
         let cache = WriteCache::open(&directory.join("cache.log"))?;
         let state = RwLock::new(State { values, cache });
-        Ok(Box::new(Over { name: self.name, index, sizes: self.sizes, state }))
+        let ahead = PagePool::of(256 << 10, 8);
+        Ok(Box::new(Over { name: self.name, index, sizes: self.sizes, state, ahead }))
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
@@ -123,6 +124,8 @@ struct Over {
     index: Box<dyn Engine>,
     sizes: Sizes,
     state: RwLock<State>,
+    /// Pages that scans read values ahead into.
+    ahead: Arc<PagePool>,
 }
 
 /// An entry of the store below: where a value lies, or the value.
@@ -256,7 +259,7 @@ impl Engine for Over {
             .filter_map(|(_, what)| what.pointer().map(|(_, pointer)| pointer))
             .collect();
         let segments = state.values.segments();
-        let mut chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared).into_iter();
+        let mut chunks = segments.prefetch_records(&wanted, &self.ahead).into_iter();
         for (key, what) in &found {
             match what {
                 Shown::Value(value) => visit(key, value),

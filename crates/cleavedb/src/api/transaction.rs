@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use cleavedb_base::key::KeptKey;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
 use crate::control::debug::debug;
@@ -154,8 +154,8 @@ impl Transaction {
     /// `transaction.keyspace(&users).get("key")?`.
     pub fn keyspace(&mut self, within: impl AsRef<KeyspaceRef>) -> KeyspaceTransaction<'_> {
         let KeyspaceRef(entry) = within.as_ref();
-        let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, entry));
-        if !known && entry.id != KeyspaceId::DEFAULT {
+        let is_it = |known: &Arc<CatalogEntry>| Arc::ptr_eq(known, entry);
+        if !is_it(&self.watch.engine.catalog.default) && !self.keyspaces.iter().any(is_it) {
             self.keyspaces.push(entry.clone());
         }
         let snapshot = self.snapshot.keyspace(&within);

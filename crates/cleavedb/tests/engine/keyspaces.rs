@@ -59,6 +59,11 @@ fn names_are_checked_and_handles_belong_to_their_database() {
     let mut batch = WriteBatch::new();
     batch.put("key", "value").unwrap().keyspace(&foreign).put("key", "value").unwrap();
     assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    for foreign in [&foreign, other.default_keyspace()] {
+        let mut transaction = db.transaction().unwrap();
+        transaction.keyspace(foreign).put("key", "value").unwrap();
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
     let refused = db.snapshot().keyspace(&foreign).get("key").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert_eq!(db.get("key").unwrap(), None);

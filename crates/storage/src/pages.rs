@@ -257,6 +257,7 @@ mod tests {
             assert!(PageBuf::sparse(len).iter().all(|&byte| byte == 0));
         }
     }
+
     #[test]
     fn a_piece_comes_back_to_its_pool() {
         let pool = PagePool::new(4096);
@@ -273,5 +274,12 @@ mod tests {
         pool.keep(0);
         assert_eq!(pool.waiting(), 0);
         assert_eq!(*pool.take(2000), [0; 2000]);
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_it_may() {
+        let pool = PagePool::of(4096, 2);
+        drop([pool.take(4096), pool.take(4096), pool.take(4096)]);
+        assert_eq!(pool.waiting(), 2 * 4096);
     }
 }

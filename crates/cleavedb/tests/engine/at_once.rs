@@ -45,17 +45,24 @@ fn a_resident_read_is_a_read_or_none() {
     }
 }
 
+/// Every other page of a simulated file is not resident: a table has several, and a cached block is
+/// found without its page.
 #[test]
 fn what_was_read_is_resident() {
     for preset in [Preset::Lsm, Preset::Ohdb] {
-        let setup = Setup::tiny(preset, true);
+        let mut setup = Setup::tiny(preset, true);
+        setup.options.tuning.table_bytes = 32 << 10;
         let db = session::open_all(&Disks::forgetful(&setup).storages(), &setup).unwrap();
-        db.put("short", "value").unwrap();
-        assert_eq!(db.get_resident("short").unwrap(), Resident::Found(Some("value".into())));
+        let keys = || (0..500).map(key);
+        let value = Resident::Found(Some("value".into()));
+        let is_found = |key| db.get_resident(key).unwrap() == value;
+        keys().for_each(|key| db.put(key, "value").unwrap());
+        assert!(keys().all(is_found), "{setup}: in MemTables");
         db.flush().unwrap();
         db.compact().unwrap();
-        assert_eq!(db.get("short").unwrap().unwrap(), "value");
-        assert_eq!(db.get_resident("short").unwrap(), Resident::Found(Some("value".into())));
+        assert!(!keys().all(is_found), "{setup}: not read yet");
+        keys().for_each(|key| assert_eq!(db.get(key).unwrap().unwrap(), "value"));
+        assert!(keys().all(is_found), "{setup}: in the cache");
         assert_eq!(db.get_resident("none").unwrap(), Resident::Found(None), "{setup}");
     }
 }

@@ -1,6 +1,7 @@
 //! What a write that must not wait meets, one obstacle at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use cleavedb_base::{ErrorKind, Result};
@@ -17,9 +18,13 @@ use crate::settings::tuning::Tuning;
 
 /// A database without threads, which has begun its session.
 fn begun() -> Db {
+    begun_with(Background::Manual)
+}
+
+fn begun_with(background: Background) -> Db {
     let tuning =
         Tuning { memtable_bytes: Some(1 << 20), memtables_max: Some(1), ..Tuning::default() };
-    let options = Options { background: Background::Manual, tuning, ..Options::default() };
+    let options = Options { background, tuning, ..Options::default() };
     let sim = Sim::new();
     sim.set_window_survives(true);
     let db = Db::open_in(Arc::new(sim), options, 7).unwrap();
@@ -75,11 +80,30 @@ fn a_write_at_once_waits_for_no_background_work() {
 }
 
 #[test]
+fn a_write_at_once_leaves_its_pause_to_the_next() {
+    let db = begun_with(Background::Threads(1));
+    let throttle = &db.engine().throttle;
+    // At this pace a byte takes a second.
+    throttle.flush_took(1, Duration::from_secs(1));
+    throttle.fills_last(|| true);
+    tried(&db).unwrap();
+    let owed = tried(&db);
+    throttle.fills_last(|| false);
+    is_refused(&db, owed);
+}
+
+#[test]
 fn a_write_at_once_waits_for_no_other_writer() {
     let db = begun();
     let held = db.engine().commit.append();
-    let locked = tried(&db);
-    drop(held);
+    let locked = thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        let db = &db;
+        scope.spawn(move || tell.send(tried(db)));
+        let locked = told.recv_timeout(Duration::from_secs(10));
+        drop(held);
+        locked.expect("a write at once waits for the lock")
+    });
     is_refused(&db, locked);
     db.engine().commit.append().hold(true);
     let loading = tried(&db);

@@ -1,13 +1,13 @@
 //! Databases as directories, the environment, and the rest.
 
 use std::ffi::c_int;
+use std::path::Path;
 use std::{env, fs};
 
-use cleavedb::{Db, ErrorKind};
+use cleavedb::{Db, ErrorKind, Result};
 use rustix::process::geteuid;
 
-use super::options::{self, OpenOptions};
-use super::repair;
+use super::options::OpenOptions;
 use crate::handles::{Handle, export};
 use crate::slices::{Chars, Malloced, OutPlace};
 
@@ -17,22 +17,21 @@ const VERSION: (c_int, c_int) = (1, 23);
 /// The environment: files, threads and time are those of the system.
 struct Environment;
 
+/// Removes a database, and its directory unless it has files of others. As for LevelDB, there is
+/// nothing to do if it is not there.
+pub(super) fn destroy(path: &Path) -> Result<()> {
+    let is_empty = || fs::read_dir(path).map_or(true, |mut files| files.next().is_none());
+    match Db::destroy(path) {
+        Err(e) if e.kind() == ErrorKind::NotADatabase && is_empty() => {}
+        destroyed => _ = destroyed?,
+    }
+    let _ = fs::remove_dir(path);
+    Ok(())
+}
+
 export! {
     fn leveldb_destroy_db(_options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>) {
-        let path = name.path()?;
-        let is_empty = || fs::read_dir(path).map_or(true, |mut files| files.next().is_none());
-        match Db::destroy(path) {
-            // For LevelDB there is nothing to do, then.
-            Err(e) if e.kind() == ErrorKind::NotADatabase && is_empty() => {}
-            destroyed => _ = destroyed?,
-        }
-        // As LevelDB does: a directory with files of others stays.
-        let _ = fs::remove_dir(path);
-        Ok(())
-    }
-
-    fn leveldb_repair_db(options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>) {
-        repair::repair(name.path()?, options::of_open(&options)?)
+        destroy(name.path()?)
     }
 
     fn leveldb_create_default_env() -> Handle<Environment> {

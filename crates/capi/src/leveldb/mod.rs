@@ -6,5 +6,5 @@ mod batch;
 mod db;
 mod iterator;
 mod properties;
-mod repair;
 mod manage;
+mod repair;

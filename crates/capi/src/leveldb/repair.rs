@@ -6,12 +6,18 @@ use std::path::{Path, PathBuf};
 use cleavedb::{Db, Durability, Error, ErrorKind, Options, PutOptions, Result, Salvage};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::manage::destroy;
+use super::options::{self, OpenOptions};
+use crate::handles::{Handle, export};
+use crate::slices::{Chars, Malloced, OutPlace};
+
 /// Bytes of values between two writes.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Repairs the database in `path`; one that opens and is intact stays as it is. The damaged one is
-/// kept beside it, with `.damaged` behind its name.
-pub(super) fn repair(path: &Path, options: Options) -> Result<()> {
+/// kept beside it, with `.damaged` behind its name. A repair that fails leaves the database as it
+/// is: what lies in `.repairing` is no more than a part, and removed.
+fn repair(path: &Path, options: Options) -> Result<()> {
     let options = Options { create_if_missing: false, error_if_exists: false, ..options };
     match check(path, options.clone()) {
         Ok(()) => return Ok(()),
@@ -19,13 +25,23 @@ pub(super) fn repair(path: &Path, options: Options) -> Result<()> {
         Err(e) if matches!(e.kind(), ErrorKind::Locked | ErrorKind::Forked) => return Err(e),
         Err(_) => {}
     }
-    let (repaired, damaged) = (beside(path, ".repaired"), beside(path, ".damaged"));
-    if fs::symlink_metadata(&damaged).is_ok() {
-        let what = "a damaged database of an earlier repair is in the way; move or remove it";
-        return Err(Error::new(ErrorKind::AlreadyExists, what).with("path", damaged.display()));
+    let [saving, repaired, damaged] =
+        [".repairing", ".repaired", ".damaged"].map(|end| beside(path, end));
+    for kept in [&repaired, &damaged] {
+        if fs::symlink_metadata(kept).is_ok() {
+            let what = "a database of an earlier repair is in the way; move or remove it";
+            return Err(Error::new(ErrorKind::AlreadyExists, what).with("path", kept.display()));
+        }
     }
-    save(path, &repaired, options.clone())?;
-    check(&repaired, options)?;
+    clear(&saving)?;
+    let saved = save(path, &saving, options.clone()).and_then(|()| check(&saving, options));
+    if saved.is_err() {
+        // The disk may be full. The next repair tries again.
+        let _ = clear(&saving);
+    }
+    saved?;
+    fs::rename(&saving, &repaired)
+        .map_err(|e| io("give the repaired database its name", &repaired, e))?;
     // At once: a program that finds no database here, after a crash between two renames, makes one.
     renameat_with(CWD, path, CWD, &repaired, RenameFlags::EXCHANGE)
         .map_err(|e| io("exchange the database for the repaired one", &repaired, e.into()))?;
@@ -42,6 +58,15 @@ fn check(path: &Path, options: Options) -> Result<()> {
     let report = db.verify();
     db.close_now()?;
     report?.problems.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Removes what a repair that failed has left. Only a whole database is removed, so a creation that
+/// was cut off comes to its end before.
+fn clear(saving: &Path) -> Result<()> {
+    destroy(saving).or_else(|_| {
+        Db::open(saving, Options::default())?.close_now()?;
+        destroy(saving)
+    })
 }
 
 /// Saves what can be read into a new database, which is as the damaged one was made.
@@ -92,14 +117,37 @@ fn io(doing: &str, path: &Path, cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing}: {cause}")).with("path", path.display())
 }
 
+export! {
+    fn leveldb_repair_db(options: Handle<OpenOptions>, name: Chars; error: OutPlace<Malloced>) {
+        repair(name.path()?, options::of_open(&options)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use cleavedb::{KeyspaceOptions, Preset};
 
-    use super::super::options::OpenOptions;
     use super::*;
+
+    /// A damaged database with keys 0 to 99, and the options to repair it.
+    fn damaged(path: &Path) -> Options {
+        let db = Db::open(path, Options::default()).unwrap();
+        (0..100u32).for_each(|key| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+        db.flush().unwrap();
+        db.close().unwrap();
+        damage(path);
+        OpenOptions::default().options().unwrap()
+    }
+
+    /// Names in a directory, sorted.
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
 
     /// A file of the directory with this end of its name.
     fn file(path: &Path, end: &str) -> Option<PathBuf> {
@@ -143,6 +191,51 @@ mod tests {
             assert_eq!(db.get("blob").unwrap().unwrap(), blob, "{preset:?}");
             assert!(dir.path().join("db.damaged").exists() && file(&path, "blob").is_some());
         }
+    }
+
+    #[test]
+    fn a_repair_that_fails_does_not_stand_in_the_way_of_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let options = damaged(&path);
+        let refused = Options { preset: Some(Preset::Lsm), ..options.clone() };
+        assert_eq!(repair(&path, refused).unwrap_err().kind(), ErrorKind::LayoutMismatch);
+        assert_eq!(names(dir.path()), ["db"]);
+        // As processes leave it that die within a repair, before and behind its first write.
+        let saving = dir.path().join("db.repairing");
+        fs::create_dir(&saving).unwrap();
+        fs::write(saving.join("lock"), "").unwrap();
+        clear(&saving).unwrap();
+        assert_eq!(names(dir.path()), ["db"]);
+        let part = Db::open(saving, Options::default()).unwrap();
+        part.put("of the part", "").unwrap();
+        part.close().unwrap();
+        repair(&path, options.clone()).unwrap();
+        assert_eq!(names(dir.path()), ["db", "db.damaged"]);
+        let db = Db::open(&path, options).unwrap();
+        assert!(db.get("of the part").unwrap().is_none());
+        assert_eq!(db.get(99u32.to_be_bytes()).unwrap().unwrap(), [7; 100][..]);
+    }
+
+    #[test]
+    fn a_repair_removes_nothing_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let options = damaged(&path);
+        for (end, kind) in [
+            ("repairing", ErrorKind::NotADatabase),
+            ("repaired", ErrorKind::AlreadyExists),
+            ("damaged", ErrorKind::AlreadyExists),
+        ] {
+            let foreign = path.with_extension(end);
+            fs::create_dir(&foreign).unwrap();
+            fs::write(foreign.join("file"), "of others").unwrap();
+            let error = repair(&path, options.clone()).unwrap_err();
+            assert_eq!((error.kind(), error.fact("path")), (kind, foreign.to_str()), "{error}");
+            assert_eq!(fs::read(foreign.join("file")).unwrap(), b"of others");
+            fs::remove_dir_all(&foreign).unwrap();
+        }
+        repair(&path, options).unwrap();
     }
 
     #[test]

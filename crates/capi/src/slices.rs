@@ -19,7 +19,7 @@ impl Chars {
     #[inline]
     pub(crate) fn bytes(&self, len: usize) -> Result<&[u8]> {
         if self.0.is_null() || len > isize::MAX as usize {
-            return if len == 0 { Ok(&[]) } else { Err(no_bytes(len)) };
+            return if len == 0 { Ok(&[]) } else { Err(no_bytes(self.0.is_null(), len)) };
         }
         // SAFETY: the pointer is not NULL, the caller lends `len` bytes behind it for the call, and
         // no slice may be longer than was checked.
@@ -52,8 +52,11 @@ impl Chars {
 }
 
 #[cold]
-fn no_bytes(len: usize) -> Error {
-    let what = format!("a pointer is NULL, but its length is {len}; only length 0 may be NULL");
+fn no_bytes(is_null: bool, len: usize) -> Error {
+    let what = match is_null {
+        true => format!("a pointer is NULL, but its length is {len}; only length 0 may be NULL"),
+        false => format!("a length is {len}, which no memory has; was it negative?"),
+    };
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
@@ -65,7 +68,7 @@ impl<T> Array<T> {
     /// The `len` elements of it. NULL is empty, and fails if it is to have a length.
     pub(crate) fn elements(&self, len: usize) -> Result<&[T]> {
         if self.0.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
-            return if len == 0 { Ok(&[]) } else { Err(no_bytes(len)) };
+            return if len == 0 { Ok(&[]) } else { Err(no_bytes(self.0.is_null(), len)) };
         }
         // SAFETY: the pointer is not NULL, the caller lends `len` elements behind it for the call,
         // and no slice may be longer than was checked.

@@ -102,7 +102,7 @@ static void keys_and_values(void) {
     leveldb_put(db, writing, NULL, 3, "v", 1, &error);
     FAILED("is NULL, but its length is 3");
     leveldb_put(db, writing, "k", SIZE_MAX, "v", 1, &error);
-    FAILED("invalid argument");
+    FAILED("which no memory has");
     char* long_key = calloc(1, 100000);
     leveldb_put(db, NULL, long_key, 100000, "v", 1, &error);
     FAILED("100000 bytes is longer than the limit");

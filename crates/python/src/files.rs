@@ -26,6 +26,8 @@ impl FileObject {
 impl Read for FileObject {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = Python::attach(|py| {
+            // A file that is not written in Python leaves Ctrl-C to the end of the call.
+            py.check_signals()?;
             let piece = self.file.bind(py).call_method1("read", (buffer.len(),))?;
             let piece = piece.extract::<Buffer<'_>>()?;
             let bytes = piece.bytes();

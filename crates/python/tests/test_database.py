@@ -276,19 +276,24 @@ def test_a_damaged_store_raises_corruption(tmp_path):
     assert raised.value.kind == "corruption"
 
 
-def test_ctrl_c_ends_a_long_call(tmp_path):
-    """A signal reaches the main thread while it waits for the next change."""
-    program = """
+@pytest.mark.parametrize(
+    "call", ["for _ in db.changes(wait=600): pass", "db.put_file(b'k', open(sys.argv[2], 'rb'))"]
+)
+def test_ctrl_c_ends_a_long_call(tmp_path, call):
+    """A signal reaches the main thread while it waits for the next change, or stores 900 MiB."""
+    program = f"""
 import cleavedb, os, signal, sys, threading
 db = cleavedb.open(sys.argv[1], change_retention_bytes="1MiB")
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    for _ in db.changes(wait=600): pass
+    {call}
 except KeyboardInterrupt:
-    print("interrupted", db.get(b"k"))
+    print("interrupted", b"k" in db)
 """
-    command = [sys.executable, "-c", program, str(tmp_path / "db")]
-    assert subprocess.run(command, capture_output=True, text=True).stdout == "interrupted None\n"
+    with open(tmp_path / "file", "wb") as file:
+        file.truncate(900 << 20)
+    command = [sys.executable, "-c", program, str(tmp_path / "db"), str(tmp_path / "file")]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "interrupted False\n"
 
 
 def test_mapping(tmp_path):

@@ -25,3 +25,14 @@ def test_calls_are_awaited(tmp_path):
             await db.get(b"k")
 
     asyncio.run(main())
+
+
+def test_a_change_comes_when_it_is_there(tmp_path):
+    async def main():
+        async with cleavedb.aio.open(tmp_path / "db", change_retention_bytes="1MiB") as db:
+            await db.put(b"k", b"v")
+            changes = db.changes(wait=600)
+            [change] = await asyncio.wait_for(changes.__anext__(), 10)
+            assert (change["key"], change["value"]) == (b"k", b"v")
+
+    asyncio.run(main())

@@ -13,8 +13,9 @@ from typing import Any, AsyncIterator, Dict, Iterator
 
 import cleavedb
 
-_WALKS = ("items", "keys", "values", "range", "changes")
-_ITEMS_AT_ONCE = 64
+# Iterators, and how many items each call in a thread fetches: a wait for the next change must not hold
+# back the one before.
+_WALKS = {"items": 64, "keys": 64, "values": 64, "range": 64, "changes": 1}
 
 
 class Async:
@@ -31,7 +32,7 @@ class Async:
         if not callable(call):
             return call
         if name in _WALKS:
-            return lambda *args, **kwargs: _walk(call, args, kwargs)
+            return lambda *args, **kwargs: _walk(_WALKS[name], call, args, kwargs)
 
         async def later(*args: Any, **kwargs: Any) -> Any:
             return _wrap(await asyncio.to_thread(call, *args, **kwargs))
@@ -75,8 +76,8 @@ def _wrap(answer: Any) -> Any:
     return Async(answer) if isinstance(answer, kinds) else answer
 
 
-async def _walk(call: Any, args: Any, kwargs: Any) -> AsyncIterator[Any]:
+async def _walk(at_once: int, call: Any, args: Any, kwargs: Any) -> AsyncIterator[Any]:
     walk = await asyncio.to_thread(call, *args, **kwargs)
-    while some := await asyncio.to_thread(lambda: list(itertools.islice(walk, _ITEMS_AT_ONCE))):
+    while some := await asyncio.to_thread(lambda: list(itertools.islice(walk, at_once))):
         for item in some:
             yield item

@@ -155,11 +155,9 @@ impl Error {
         let no_descriptor = cause.raw_os_error().is_some_and(|e| NO_DESCRIPTOR.contains(&e));
         let (kind, remedy) = match (full, no_descriptor) {
             (true, _) => (ErrorKind::NoSpace, ""),
-            (_, true) => (
-                ErrorKind::TooManyFiles,
-                "; raise the limit of the process (`ulimit -n`), or have readers share fewer \
-                 descriptors (`open_files::set_max`)",
-            ),
+            (_, true) => {
+                (ErrorKind::TooManyFiles, "; raise the limit of the process (`ulimit -n`)")
+            }
             _ => (ErrorKind::Io, ""),
         };
         let mut error = Self::new(kind, format!("failed to {doing}{remedy}"));

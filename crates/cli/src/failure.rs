@@ -128,7 +128,7 @@ pub enum Failure {
 }
 
 /// What errors of the library advise, and how this program does it.
-const ADVICE: [(&str, &str); 10] = [
+const ADVICE: [(&str, &str); 8] = [
     (
         "give them up (`drop_changes`) and call again",
         "`--with change_retention_bytes=0` gives them up",
@@ -143,9 +143,7 @@ const ADVICE: [(&str, &str); 10] = [
     ),
     (" (`durable_only` returns no such changes)", ""),
     ("does not accept the operand", "does not accept the operand; add takes a whole number"),
-    ("get_below_failed_merge (`cleave get --below KEY`)", "`cleave get --below KEY`"),
     ("(u64::MAX; --space-limit none)", "(`--space-limit none`)"),
-    ("; use Background::Manual for none", ""),
     ("see ValueCompression::ZstdDictionary", "see `keyspace create --compression`"),
     ("give it to Options::merge_operators", "the programs that write this database have it"),
 ];

@@ -346,8 +346,7 @@ impl SegmentSet {
         let end = Record::parse_own(bytes, segment.identity(), pointer.offset)?;
         let len = segment.blob_of(&end, pointer)?;
         if len > VALUE_LEN_MAX as u64 {
-            let what = "a value of more than 1 GiB is not read as a whole; use get_reader or \
-                        get_range";
+            let what = "a value of more than 1 GiB is not read as a whole; read it in pieces";
             return Err(Error::new(ErrorKind::InvalidArgument, what).with("len", len));
         }
         let front = bytes.len() - end.value.len();

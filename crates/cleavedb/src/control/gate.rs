@@ -74,7 +74,7 @@ impl Gate {
             Intent::Follow => Err(refused()),
             Intent::Read => {
                 let message = "the database was opened for reading only; to write, close it and \
-                               open it with `Db::open`";
+                               open it for writing";
                 Err(Error::new(ErrorKind::ReadOnly, message))
             }
         }

@@ -89,8 +89,7 @@ pub(crate) fn destroy(
         return Err(none_there());
     }
     if backup_record::check_no_backup(&*first).is_err() {
-        let message = "the directory is a backup; Backups::remove (cleave backup DIR --remove N) \
-                       removes it";
+        let message = "the directory is a backup; `cleave backup DIR --remove N` removes it";
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     let own = LockedDirectory {

@@ -277,8 +277,8 @@ fn combined<'o>(
 #[cold]
 fn cannot_apply(operator: &str, key: &[u8]) -> Error {
     let what = "a merge operator cannot apply an operand to the value of the key; \
-                get_below_failed_merge (`cleave get --below KEY`) returns the value below it, and \
-                a put or a delete of the key mends it";
+                `cleave get --below KEY` shows the value below it, and a put or a delete of the \
+                key mends it";
     let key = key.escape_ascii().to_string();
     Error::new(ErrorKind::Merge, what).with("operator", operator).with("key", key)
 }

@@ -44,7 +44,7 @@ impl Options {
             ),
             (
                 !matches!(self.background, Background::Threads(n) if !(1..=256).contains(&n)),
-                "background threads must be 1 to 256; use Background::Manual for none",
+                "background threads must be 1 to 256",
             ),
             (
                 layout.separates() || self.min_separated.is_none(),

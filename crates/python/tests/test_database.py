@@ -1,11 +1,13 @@
 """What a database, its keyspaces, batches and transactions do."""
 
 import io
+import re
 import subprocess
 import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import cleavedb
 import pytest
@@ -262,6 +264,15 @@ def test_errors_have_kind_path_and_class(db, tmp_path):
         db.put(b"k" * 100_000, b"")
     with pytest.raises(ValueError):
         db.put(b"k", b"", durability="perhaps")
+
+
+def test_the_tutorial_names_options_that_are_there(tmp_path):
+    tutorial = (Path(__file__).parents[3] / "docs/python.md").read_text()
+    names = re.findall(r"`([a-z0-9_]+)`", tutorial.split("## Options of `open`")[1])
+    assert len(names) > 30
+    for name in names:
+        with pytest.raises((ValueError, cleavedb.InvalidArgument)):
+            cleavedb.open(tmp_path / "db", **{name: "nonsense"})
 
 
 def test_a_damaged_store_raises_corruption(tmp_path):

@@ -13,6 +13,7 @@
      return a pointer return NULL on failure.
    - After cleavedb_close() all that belongs to the database fails with CLEAVEDB_CLOSED, and is still
      given back. The last 1024 databases that were closed say so when they are used or closed again.
+   - A callback may call functions here, with other cursors, batches and the like than its caller uses.
    - A child process after fork() gets CLEAVEDB_FORKED from the handles of its parent. */
 
 #ifndef CLEAVEDB_H

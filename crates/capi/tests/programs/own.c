@@ -1,5 +1,6 @@
 /* Every function of cleavedb.h, in one program. */
 #include <cleavedb.h>
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,6 +112,35 @@ static int count(void *state, const char *piece, size_t len) {
     for (size_t i = 0; i < len; i++) CHECK(piece[i] == 'a');
     *counted += len;
     return *counted == 7 ? 12 : 0;
+}
+
+struct caller {
+    cleavedb_keyspace *fruit;
+    size_t letters;
+};
+
+/* As letters(), and writes meanwhile. */
+static ptrdiff_t letters_and_put(void *state, char *buffer, size_t room) {
+    struct caller *caller = state;
+    IS(cleavedb_put(caller->fruit, KEY("meanwhile"), KEY("put"), 0, &error), 0);
+    return letters(&caller->letters, buffer, room);
+}
+
+/* As count(), and deletes the value meanwhile. */
+static int count_and_delete(void *state, const char *piece, size_t len) {
+    struct caller *caller = state;
+    IS(cleavedb_delete(caller->fruit, KEY("long"), 0, &error), 0);
+    return count(&caller->letters, piece, len);
+}
+
+static void callbacks_call(cleavedb_keyspace *fruit) {
+    struct caller caller = {fruit, 5000000};
+    IS(cleavedb_put_pieces(fruit, KEY("long"), letters_and_put, &caller, 0, 0, &error), 0);
+    CHECK(caller.letters == 0 && has(cleavedb_get(fruit, KEY("meanwhile"), &error), "put"));
+    IS(cleavedb_get_pieces(fruit, KEY("long"), count_and_delete, &caller, &error), 1);
+    CHECK(caller.letters == 5000000);
+    IS(cleavedb_contains(fruit, KEY("long"), &error), 0);
+    IS(cleavedb_delete(fruit, KEY("meanwhile"), 0, &error), 0);
 }
 
 static void pieces(cleavedb_keyspace *fruit) {
@@ -389,6 +419,28 @@ static void encoding(void) {
     CHECK(memcmp(one, other, 9) < 0);
 }
 
+static void *closed(void *db) {
+    cleavedb_error *failed = NULL;
+    int done = cleavedb_close(db, &failed);
+    CHECK(failed == NULL || cleavedb_error_kind(failed) == CLEAVEDB_CLOSED);
+    cleavedb_error_free(failed);
+    return done == 0 ? db : NULL;
+}
+
+/* Of two threads that close at once, one does it, and the other is told. */
+static void two_closers(void) {
+    for (int i = 0; i < 20; i++) {
+        cleavedb_db *db = cleavedb_open("twice", NULL, &error);
+        pthread_t one, other;
+        void *by_one, *by_other;
+        CHECK(pthread_create(&one, NULL, closed, db) == 0);
+        CHECK(pthread_create(&other, NULL, closed, db) == 0);
+        CHECK(pthread_join(one, &by_one) == 0 && pthread_join(other, &by_other) == 0);
+        CHECK((by_one == NULL) != (by_other == NULL));
+    }
+    IS(cleavedb_destroy("twice", &error), 0);
+}
+
 int main(void) {
     CHECK(cleavedb_open("db", "nonsense=1", &error) == NULL);
     FAILED(CLEAVEDB_INVALID_OPTIONS, "nonsense");
@@ -417,9 +469,11 @@ int main(void) {
     batches_and_transactions(db, fruit);
     keyspaces(db);
     pieces(fruit);
+    callbacks_call(fruit);
     changes_of(db);
     copies(db);
     encoding();
+    two_closers();
 
     /* Everything outlives the close, and says that it has come. */
     cleavedb_cursor *cursor = cleavedb_cursor_open(fruit, NULL, 0, NULL, 0, &error);

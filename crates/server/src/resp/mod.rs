@@ -1,0 +1,4 @@
+//! The protocol of Redis: requests as they come in, and replies as they go out.
+
+mod inline;
+pub mod request;

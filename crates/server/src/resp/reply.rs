@@ -1,0 +1,200 @@
+//! Replies: one typed value, in the form that each version of the protocol has for it.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// The version of the protocol that a client has asked for by `HELLO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, until another is asked for.
+    #[default]
+    Two,
+    /// RESP3.
+    Three,
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// A word or a sentence, as `OK`, without a line break.
+    Status(&'static str),
+    /// An error: a first word in capitals, and a sentence.
+    Error(Cow<'static, str>),
+    /// A number.
+    Integer(i64),
+    /// Bytes.
+    Bulk(Bytes),
+    /// No bytes.
+    Nil,
+    /// No array.
+    NilArray,
+    /// Several replies.
+    Array(Vec<Reply>),
+    /// Pairs; in RESP2 one array of both.
+    Map(Vec<(Reply, Reply)>),
+    /// Several replies in no order; in RESP2 an array.
+    Set(Vec<Reply>),
+    /// A number; in RESP2 its text.
+    Double(f64),
+    /// In RESP2 1 or 0.
+    Bool(bool),
+    /// A text for people; in RESP2 bytes.
+    Text(String),
+    /// What comes without a command; in RESP2 an array.
+    Push(Vec<Reply>),
+}
+
+impl Reply {
+    /// `OK`.
+    pub const OK: Self = Self::Status("OK");
+
+    /// An array of bytes.
+    pub fn bulks<T: Into<Bytes>>(items: impl IntoIterator<Item = T>) -> Self {
+        Self::Array(items.into_iter().map(|item| Self::Bulk(item.into())).collect())
+    }
+
+    /// An error; a line break in it would end it.
+    pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        match text.contains(['\r', '\n']) {
+            true => Self::Error(text.replace(['\r', '\n'], " ").into()),
+            false => Self::Error(text),
+        }
+    }
+
+    /// Appends it to what is sent.
+    pub fn write(&self, protocol: Protocol, out: &mut BytesMut) {
+        let is_old = protocol == Protocol::Two;
+        match self {
+            Self::Status(text) => line(out, b'+', text.as_bytes()),
+            Self::Error(text) => line(out, b'-', text.as_bytes()),
+            Self::Integer(number) => head(out, b':', *number),
+            Self::Bulk(bytes) => bulk(out, b'$', &[bytes]),
+            Self::Nil if is_old => out.put_slice(b"$-1\r\n"),
+            Self::NilArray if is_old => out.put_slice(b"*-1\r\n"),
+            Self::Nil | Self::NilArray => out.put_slice(b"_\r\n"),
+            Self::Array(items) => all(out, b'*', items, protocol),
+            Self::Set(items) => all(out, if is_old { b'*' } else { b'~' }, items, protocol),
+            Self::Push(items) => all(out, if is_old { b'*' } else { b'>' }, items, protocol),
+            Self::Map(pairs) => {
+                match is_old {
+                    true => head(out, b'*', 2 * pairs.len() as i64),
+                    false => head(out, b'%', pairs.len() as i64),
+                }
+                for (key, value) in pairs {
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Double(number) if is_old => bulk(out, b'$', &[double(*number).as_bytes()]),
+            Self::Double(number) => line(out, b',', double(*number).as_bytes()),
+            Self::Bool(yes) if is_old => head(out, b':', i64::from(*yes)),
+            Self::Bool(yes) => line(out, b'#', if *yes { b"t" } else { b"f" }),
+            Self::Text(text) if is_old => bulk(out, b'$', &[text.as_bytes()]),
+            Self::Text(text) => bulk(out, b'=', &[b"txt:", text.as_bytes()]),
+        }
+    }
+}
+
+fn line(out: &mut BytesMut, kind: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.put_u8(kind);
+    out.put_slice(text);
+    out.put_slice(b"\r\n");
+}
+
+fn head(out: &mut BytesMut, kind: u8, number: i64) {
+    line(out, kind, itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn bulk(out: &mut BytesMut, kind: u8, parts: &[&[u8]]) {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    head(out, kind, len as i64);
+    out.reserve(len + 2);
+    parts.iter().for_each(|part| out.put_slice(part));
+    out.put_slice(b"\r\n");
+}
+
+fn all(out: &mut BytesMut, kind: u8, items: &[Reply], protocol: Protocol) {
+    head(out, kind, items.len() as i64);
+    items.iter().for_each(|item| item.write(protocol, out));
+}
+
+/// The text of a number as Redis 7.0 has it: that of C's `%.17g`.
+pub fn double(number: f64) -> String {
+    const DIGITS: i32 = 17;
+    if !number.is_finite() {
+        let text = if number.is_nan() { "nan" } else { "inf" };
+        return format!("{}{text}", if number < 0.0 { "-" } else { "" });
+    }
+    let scientific = format!("{number:.*e}", DIGITS as usize - 1);
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        return trimmed(&format!("{number:.*}", (DIGITS - 1 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(reply: &Reply) -> [String; 2] {
+        [Protocol::Two, Protocol::Three].map(|protocol| {
+            let mut out = BytesMut::new();
+            reply.write(protocol, &mut out);
+            String::from_utf8(out.to_vec()).unwrap()
+        })
+    }
+
+    #[test]
+    fn each_version_has_its_form() {
+        let bulk = |text: &'static str| Reply::Bulk(text.into());
+        for (reply, two, three) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (Reply::Integer(-5), ":-5\r\n", ":-5\r\n"),
+            (bulk(""), "$0\r\n\r\n", "$0\r\n\r\n"),
+            (Reply::Nil, "$-1\r\n", "_\r\n"),
+            (Reply::NilArray, "*-1\r\n", "_\r\n"),
+            (Reply::bulks(["a", "bc"]), "*2\r\n$1\r\na\r\n$2\r\nbc\r\n", "*2\r\n$1\r\na\r\n$2\r\nbc\r\n"),
+            (
+                Reply::Map(vec![(bulk("k"), Reply::Bool(true))]),
+                "*2\r\n$1\r\nk\r\n:1\r\n",
+                "%1\r\n$1\r\nk\r\n#t\r\n",
+            ),
+            (Reply::Set(vec![Reply::Bool(false)]), "*1\r\n:0\r\n", "~1\r\n#f\r\n"),
+            (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
+            (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Text("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+        ] {
+            assert_eq!(written(&reply), [two, three], "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_those_of_c() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (3.1, "3.1000000000000001"),
+            (-1e-5, "-1.0000000000000001e-05"),
+            (0.0001, "0.0001"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.7976931348623157e308, "1.7976931348623157e+308"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(double(number), text);
+        }
+    }
+}

@@ -1,5 +1,51 @@
-//! A server of CleaveDB that speaks the protocol of Redis.
+//! A server of CleaveDB that speaks the protocol of Redis: any client of Redis talks to it.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let mut config = cleavedb_server::Config::new(dir.path().join("store"));
+//! config.listen = "127.0.0.1:0".parse()?;
+//! let server = cleavedb_server::start(config)?;
+//! let mut client = std::net::TcpStream::connect(server.address())?;
+//! client.write_all(b"SET fruit apple\r\nGET fruit\r\nQUIT\r\n")?;
+//! let mut replies = String::new();
+//! client.read_to_string(&mut replies)?;
+//! assert_eq!(replies, "+OK\r\n$5\r\napple\r\n+OK\r\n");
+//! server.stop();
+//! server.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
-pub mod resp;
+mod command;
+mod config;
+mod exec;
+mod model;
+mod net;
+mod resp;
+mod session;
+mod shared;
+
+use std::io;
+use std::sync::Arc;
+
+use cleavedb::{Db, Durability};
+
+pub use self::config::{AppendFsync, Config};
+pub use self::net::Running;
+
+use self::exec::Store;
+use self::shared::Shared;
+
+/// Opens the store and lets clients in. Fails if an option of the store is none, if the store cannot
+/// be opened, or if the address is taken.
+pub fn start(config: Config) -> io::Result<Running> {
+    let mut options = cleavedb_named::options(config.store.iter().map(String::as_str))
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+    options.durability = Durability::Os;
+    let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
+    let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
+    Running::start(Arc::new(Shared::new(config, store)))
+}

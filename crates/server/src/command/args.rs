@@ -1,0 +1,65 @@
+//! Arguments as what they stand for, and Redis's words for those that do not.
+
+use crate::exec::{Answer, Stop};
+use crate::resp::request::integer;
+
+/// The error of arguments in an order that has no meaning.
+pub fn syntax() -> Stop {
+    Stop::error("ERR syntax error")
+}
+
+/// A number.
+pub fn number(text: &[u8]) -> Answer<i64> {
+    integer(text).ok_or_else(|| Stop::error("ERR value is not an integer or out of range"))
+}
+
+/// Whether an argument is a word, in whatever case.
+pub fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// How an argument says when a value ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Milliseconds in one of its numbers.
+    millis: i64,
+    /// Whether it counts from now, and not from 1970.
+    from_now: bool,
+}
+
+impl Unit {
+    /// Seconds from now.
+    pub const SECONDS: Self = Self { millis: 1000, from_now: true };
+    /// Milliseconds from now.
+    pub const MILLIS: Self = Self { millis: 1, from_now: true };
+    /// Seconds since 1970.
+    pub const AT_SECONDS: Self = Self { millis: 1000, from_now: false };
+    /// Milliseconds since 1970.
+    pub const AT_MILLIS: Self = Self { millis: 1, from_now: false };
+
+    /// The unit that a word of `SET` and `GETEX` stands for.
+    pub fn of(word: &[u8]) -> Option<Self> {
+        match word {
+            _ if is(word, "EX") => Some(Self::SECONDS),
+            _ if is(word, "PX") => Some(Self::MILLIS),
+            _ if is(word, "EXAT") => Some(Self::AT_SECONDS),
+            _ if is(word, "PXAT") => Some(Self::AT_MILLIS),
+            _ => None,
+        }
+    }
+
+    /// The time of a number in this unit, in milliseconds since 1970; none if that is no time.
+    pub fn time(self, number: i64, now: u64) -> Option<i64> {
+        let millis = number.checked_mul(self.millis)?;
+        let from = if self.from_now { now.cast_signed() } else { 0 };
+        millis.checked_add(from)
+    }
+
+    /// The time when a new value ends, which has to be ahead of 1970 and of now.
+    pub fn deadline(self, text: &[u8], now: u64, command: &str) -> Answer<u64> {
+        let count = number(text)?;
+        let time = Some(count).filter(|count| *count > 0).and_then(|count| self.time(count, now));
+        let invalid = || Stop::error(format!("ERR invalid expire time in '{command}' command"));
+        time.and_then(|time| u64::try_from(time).ok()).ok_or_else(invalid)
+    }
+}

@@ -1,0 +1,213 @@
+//! Commands of keys of any type.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::args::{is, number, syntax};
+use super::glob;
+use crate::exec::{Answer, Stop, View};
+use crate::model::record::Content;
+use crate::resp::reply::Reply;
+
+/// `DEL key [key ...]`, and `UNLINK`: a key goes in one step, whatever it has.
+pub fn del<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let mut count = 0;
+    for key in &args[1..] {
+        count += i64::from(view.delete(key)?);
+    }
+    Ok(Reply::Integer(count))
+}
+
+/// `EXISTS key [key ...]`, and `TOUCH`: a key that is named twice counts twice.
+pub fn exists(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let mut count = 0;
+    for key in &args[1..] {
+        count += i64::from(view.exists(key)?);
+    }
+    Ok(Reply::Integer(count))
+}
+
+/// `TYPE key`
+pub fn type_of(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    Ok(Reply::Status(view.record(args[1])?.map_or("none", |record| record.content.type_name())))
+}
+
+/// `KEYS pattern`
+pub fn keys(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let (pattern, mut found) = (args[1], Vec::new());
+    let prefix = glob::literal_prefix(pattern);
+    view.walk(prefix, false, &mut |key, _| {
+        if !key.starts_with(prefix) {
+            return ControlFlow::Break(());
+        }
+        if glob::matches(pattern, key) {
+            found.push(Bytes::copy_from_slice(key));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(Reply::bulks(found))
+}
+
+/// `DBSIZE`
+pub fn dbsize(_: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let mut count = 0;
+    view.walk(b"", false, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(Reply::Integer(count))
+}
+
+/// `RANDOMKEY`: the first key behind a drawn place, so keys behind gaps are drawn more often.
+pub fn randomkey(_: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let mut found = None;
+    let mut first = |key: &[u8], _| {
+        found = Some(Bytes::copy_from_slice(key));
+        ControlFlow::Break(())
+    };
+    let drawn = fastrand::u64(..).to_be_bytes();
+    view.walk(&drawn, false, &mut first)?;
+    if found.is_none() {
+        let mut first = |key: &[u8], _| {
+            found = Some(Bytes::copy_from_slice(key));
+            ControlFlow::Break(())
+        };
+        view.walk(b"", false, &mut first)?;
+    }
+    Ok(found.map_or(Reply::Nil, Reply::Bulk))
+}
+
+fn move_key<'a>(from: &'a [u8], to: &'a [u8], only_new: bool, view: &mut View<'a>) -> Answer<bool> {
+    let record = view.record(from)?.ok_or_else(|| Stop::error("ERR no such key"))?;
+    if only_new && view.exists(to)? {
+        return Ok(false);
+    }
+    if from != to {
+        let Content::String(value) = record.content;
+        view.delete(from)?;
+        view.put(to, value.to_vec(), record.until);
+    }
+    Ok(true)
+}
+
+/// `RENAME key newkey`
+pub fn rename<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    move_key(args[1], args[2], false, view).map(|_| Reply::OK)
+}
+
+/// `RENAMENX key newkey`
+pub fn renamenx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    move_key(args[1], args[2], true, view).map(|moved| Reply::Integer(i64::from(moved)))
+}
+
+/// The number of a database.
+pub fn database(text: &[u8], databases: usize) -> Answer<usize> {
+    let number = number(text)?;
+    let database = usize::try_from(number).ok().filter(|database| *database < databases);
+    database.ok_or_else(|| Stop::error("ERR DB index is out of range"))
+}
+
+/// `COPY source destination [DB database] [REPLACE]`
+pub fn copy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let (mut to, mut replaces, mut words) = (view.database, false, args[3..].iter());
+    while let Some(word) = words.next() {
+        match word {
+            _ if is(word, "REPLACE") => replaces = true,
+            _ if is(word, "DB") => {
+                to = database(words.next().ok_or_else(syntax)?, view.databases)?;
+            }
+            _ => return Err(syntax()),
+        }
+    }
+    if to == view.database && args[1] == args[2] {
+        return Err(Stop::error("ERR source and destination objects are the same"));
+    }
+    let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
+    if !replaces && view.record_in(to, args[2])?.is_some() {
+        return Ok(Reply::Integer(0));
+    }
+    let Content::String(value) = record.content;
+    view.put_in(to, args[2], value.to_vec(), record.until);
+    Ok(Reply::Integer(1))
+}
+
+/// `MOVE key database`
+pub fn move_to<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let to = database(args[2], view.databases)?;
+    if to == view.database {
+        return Err(Stop::error("ERR source and destination objects are the same"));
+    }
+    let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
+    if view.record_in(to, args[1])?.is_some() {
+        return Ok(Reply::Integer(0));
+    }
+    let Content::String(value) = record.content;
+    view.put_in(to, args[1], value.to_vec(), record.until);
+    view.delete(args[1])?;
+    Ok(Reply::Integer(1))
+}
+
+fn check_flush(args: &[&[u8]]) -> Answer<()> {
+    match &args[1..] {
+        [] => Ok(()),
+        [word] if is(word, "SYNC") || is(word, "ASYNC") => Ok(()),
+        _ => Err(syntax()),
+    }
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`: all keys go in one step, and their space behind it.
+pub fn flushdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    check_flush(args)?;
+    view.clear(view.database);
+    Ok(Reply::OK)
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+pub fn flushall<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    check_flush(args)?;
+    (0..view.databases).for_each(|database| view.clear(database));
+    Ok(Reply::OK)
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let invalid = || Stop::error("ERR invalid cursor");
+    let cursor = str::from_utf8(args[1]).ok().and_then(|text| text.parse().ok());
+    let from = view.scans.place(cursor.ok_or_else(invalid)?);
+    let (mut pattern, mut count, mut of_type) = (&b"*"[..], 10, None);
+    for pair in args[2..].chunks(2) {
+        let [word, value] = pair else { return Err(syntax()) };
+        match word {
+            _ if is(word, "MATCH") => pattern = value,
+            _ if is(word, "TYPE") => of_type = Some(*value),
+            _ if is(word, "COUNT") => count = number(value)?,
+            _ => return Err(syntax()),
+        }
+    }
+    if count < 1 {
+        return Err(syntax());
+    }
+    let prefix = glob::literal_prefix(pattern);
+    let (mut found, mut seen, mut next) = (Vec::new(), 0, None);
+    let from = from.as_deref().unwrap_or_default().max(prefix);
+    view.walk(from, of_type.is_some(), &mut |key, record| {
+        if !key.starts_with(prefix) {
+            return ControlFlow::Break(());
+        }
+        if seen == count {
+            next = Some(Box::<[u8]>::from(key));
+            return ControlFlow::Break(());
+        }
+        seen += 1;
+        let is_of_type = of_type.is_none_or(|of_type| {
+            record.is_some_and(|record| is(of_type, record.content.type_name()))
+        });
+        if is_of_type && glob::matches(pattern, key) {
+            found.push(Bytes::copy_from_slice(key));
+        }
+        ControlFlow::Continue(())
+    })?;
+    let cursor = next.map_or(0, |next| view.scans.cursor(next)).to_string();
+    Ok(Reply::Array(vec![Reply::Bulk(cursor.into()), Reply::bulks(found)]))
+}

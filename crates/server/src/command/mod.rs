@@ -1,0 +1,16 @@
+//! Commands: what each one is named, what keys it has, and what it does.
+
+pub mod args;
+mod expiry;
+pub mod glob;
+pub mod keys;
+mod strings;
+pub mod table;
+
+pub use self::strings::STRING_MAX;
+
+use crate::exec::Answer;
+use crate::exec::View;
+
+/// A command of records alone: what it does with its arguments, of which the first is its name.
+pub type Run = for<'a> fn(&[&'a [u8]], &mut View<'a>) -> Answer;

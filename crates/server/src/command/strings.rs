@@ -1,0 +1,271 @@
+//! Commands of strings.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::args::{Unit, is, number, syntax};
+use crate::exec::{Answer, Stop, View};
+use crate::resp::reply::Reply;
+
+/// Most bytes of a string: `proto-max-bulk-len`.
+pub const STRING_MAX: usize = 64 << 20;
+
+fn too_long() -> Stop {
+    Stop::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+}
+
+fn bulk_or_nil(found: Option<(Bytes, Option<u64>)>) -> Reply {
+    found.map_or(Reply::Nil, |(value, _)| Reply::Bulk(value))
+}
+
+/// `GET key`
+pub fn get(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    view.string(args[1]).map(bulk_or_nil)
+}
+
+/// What the words behind `SET key value` ask for.
+#[derive(Default)]
+struct SetTerms {
+    only_new: bool,
+    only_old: bool,
+    returns_old: bool,
+    keeps_deadline: bool,
+    until: Option<u64>,
+}
+
+impl SetTerms {
+    fn of(words: &[&[u8]], now: u64) -> Answer<Self> {
+        let (mut terms, mut words, mut timed) = (Self::default(), words.iter(), None);
+        while let Some(word) = words.next() {
+            match word {
+                _ if is(word, "NX") && !terms.only_old => terms.only_new = true,
+                _ if is(word, "XX") && !terms.only_new => terms.only_old = true,
+                _ if is(word, "GET") => terms.returns_old = true,
+                _ if is(word, "KEEPTTL") && timed.is_none() => terms.keeps_deadline = true,
+                _ => {
+                    let unit = Unit::of(word).filter(|_| timed.is_none() && !terms.keeps_deadline);
+                    let count = words.next().ok_or_else(syntax)?;
+                    timed = Some((unit.ok_or_else(syntax)?, count));
+                }
+            }
+        }
+        terms.until = timed.map(|(unit, count)| unit.deadline(count, now, "set")).transpose()?;
+        Ok(terms)
+    }
+
+    /// Whether what was there does not matter.
+    fn is_blind(&self) -> bool {
+        !(self.only_new || self.only_old || self.returns_old || self.keeps_deadline)
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+pub fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let terms = SetTerms::of(&args[3..], view.now)?;
+    if terms.is_blind() {
+        view.put(args[1], args[2], terms.until);
+        return Ok(Reply::OK);
+    }
+    let (was_there, old, until) = match terms.returns_old {
+        true => {
+            let found = view.string(args[1])?;
+            let until = found.as_ref().and_then(|(_, until)| *until);
+            (found.is_some(), bulk_or_nil(found), until)
+        }
+        false => {
+            let record = view.record(args[1])?;
+            (record.is_some(), Reply::Nil, record.and_then(|record| record.until))
+        }
+    };
+    if was_there && terms.only_new || !was_there && terms.only_old {
+        return Ok(old);
+    }
+    view.put(args[1], args[2], if terms.keeps_deadline { until } else { terms.until });
+    Ok(if terms.returns_old { old } else { Reply::OK })
+}
+
+/// `SETNX key value`
+pub fn setnx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let was_there = view.exists(args[1])?;
+    if !was_there {
+        view.put(args[1], args[2], None);
+    }
+    Ok(Reply::Integer(i64::from(!was_there)))
+}
+
+/// `SETEX key seconds value`
+pub fn setex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let until = Unit::SECONDS.deadline(args[2], view.now, "setex")?;
+    view.put(args[1], args[3], Some(until));
+    Ok(Reply::OK)
+}
+
+/// `PSETEX key milliseconds value`
+pub fn psetex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let until = Unit::MILLIS.deadline(args[2], view.now, "psetex")?;
+    view.put(args[1], args[3], Some(until));
+    Ok(Reply::OK)
+}
+
+/// `GETSET key value`
+pub fn getset<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let old = view.string(args[1])?;
+    view.put(args[1], args[2], None);
+    Ok(bulk_or_nil(old))
+}
+
+/// `GETDEL key`
+pub fn getdel<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let old = view.string(args[1])?;
+    if old.is_some() {
+        view.delete(args[1])?;
+    }
+    Ok(bulk_or_nil(old))
+}
+
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let until = match &args[2..] {
+        [] => None,
+        [word] if is(word, "PERSIST") => Some(None),
+        [word, count] => {
+            let unit = Unit::of(word).ok_or_else(syntax)?;
+            Some(Some(unit.deadline(count, view.now, "getex")?))
+        }
+        _ => return Err(syntax()),
+    };
+    let found = view.string(args[1])?;
+    if let (Some((value, old)), Some(until)) = (&found, until)
+        && *old != until
+    {
+        view.put(args[1], value.to_vec(), until);
+    }
+    Ok(bulk_or_nil(found))
+}
+
+/// `MGET key [key ...]`
+pub fn mget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    args[1..].iter().map(|key| view.string(key).map(bulk_or_nil)).collect::<Answer<_>>().map(Reply::Array)
+}
+
+fn put_all<'a>(pairs: &[&'a [u8]], view: &mut View<'a>) {
+    pairs.chunks_exact(2).for_each(|pair| view.put(pair[0], pair[1], None));
+}
+
+fn check_pairs(args: &[&[u8]], command: &str) -> Answer<()> {
+    match args.len() % 2 {
+        0 => Err(Stop::error(format!("ERR wrong number of arguments for '{command}' command"))),
+        _ => Ok(()),
+    }
+}
+
+/// `MSET key value [key value ...]`
+pub fn mset<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    check_pairs(args, "mset")?;
+    put_all(&args[1..], view);
+    Ok(Reply::OK)
+}
+
+/// `MSETNX key value [key value ...]`
+pub fn msetnx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    check_pairs(args, "msetnx")?;
+    for key in args[1..].iter().step_by(2) {
+        if view.exists(key)? {
+            return Ok(Reply::Integer(0));
+        }
+    }
+    put_all(&args[1..], view);
+    Ok(Reply::Integer(1))
+}
+
+/// `APPEND key value`
+pub fn append<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let found = view.string(args[1])?;
+    let (value, until): (Cow<'a, [u8]>, _) = match found {
+        None => (args[2].into(), None),
+        Some((old, until)) => ([&old[..], args[2]].concat().into(), until),
+    };
+    if value.len() > STRING_MAX {
+        return Err(too_long());
+    }
+    let len = value.len();
+    view.put(args[1], value, until);
+    Ok(Reply::Integer(len as i64))
+}
+
+/// `STRLEN key`
+pub fn strlen(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let found = view.string(args[1])?;
+    Ok(Reply::Integer(found.map_or(0, |(value, _)| value.len() as i64)))
+}
+
+/// `GETRANGE key start end`: both ends included, and counted from the end if they are negative.
+pub fn getrange(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let (start, end) = (number(args[2])?, number(args[3])?);
+    let Some((value, _)) = view.string(args[1])? else { return Ok(Reply::Bulk(Bytes::new())) };
+    let len = value.len() as i64;
+    let at = |index: i64| if index < 0 { index.saturating_add(len).max(0) } else { index };
+    let is_empty = len == 0 || (start < 0 && end < 0 && start > end) || at(start) > at(end);
+    let (start, end) = (at(start), at(end).min(len - 1));
+    Ok(Reply::Bulk(match is_empty || start > end {
+        true => Bytes::new(),
+        false => value.slice(start as usize..=end as usize),
+    }))
+}
+
+/// `SETRANGE key offset value`
+pub fn setrange<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let offset = number(args[2])?;
+    let Ok(offset) = usize::try_from(offset) else {
+        return Err(Stop::error("ERR offset is out of range"));
+    };
+    let found = view.string(args[1])?;
+    let (old, until) = found.map_or((Bytes::new(), None), |(value, until)| (value, until));
+    if args[3].is_empty() {
+        return Ok(Reply::Integer(old.len() as i64));
+    }
+    let end = offset.saturating_add(args[3].len());
+    if end > STRING_MAX {
+        return Err(too_long());
+    }
+    let mut value = old.to_vec();
+    value.resize(value.len().max(end), 0);
+    value[offset..end].copy_from_slice(args[3]);
+    let len = value.len();
+    view.put(args[1], value, until);
+    Ok(Reply::Integer(len as i64))
+}
+
+fn add<'a>(key: &'a [u8], change: i64, view: &mut View<'a>) -> Answer {
+    let found = view.string(key)?;
+    let (old, until) = match &found {
+        None => (0, None),
+        Some((value, until)) => (number(value)?, *until),
+    };
+    let overflow = || Stop::error("ERR increment or decrement would overflow");
+    let new = old.checked_add(change).ok_or_else(overflow)?;
+    view.put(key, itoa::Buffer::new().format(new).as_bytes().to_vec(), until);
+    Ok(Reply::Integer(new))
+}
+
+/// `INCR key`
+pub fn incr<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    add(args[1], 1, view)
+}
+
+/// `DECR key`
+pub fn decr<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    add(args[1], -1, view)
+}
+
+/// `INCRBY key number`
+pub fn incrby<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    add(args[1], number(args[2])?, view)
+}
+
+/// `DECRBY key number`
+pub fn decrby<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let change = number(args[2])?.checked_neg();
+    add(args[1], change.ok_or_else(|| Stop::error("ERR decrement would overflow"))?, view)
+}

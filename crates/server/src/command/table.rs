@@ -1,0 +1,202 @@
+//! The table of commands: a row each, from which `COMMAND`, checks and locks follow.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::{Run, expiry, keys, strings};
+
+/// What a command is for: bits of [`Command::flags`].
+pub mod flag {
+    /// It changes keys.
+    pub const WRITE: u16 = 1;
+    /// It reads keys.
+    pub const READONLY: u16 = 1 << 1;
+    /// It may make a store grow.
+    pub const DENYOOM: u16 = 1 << 2;
+    /// It takes little time, whatever its keys have.
+    pub const FAST: u16 = 1 << 3;
+    /// It is for administrators.
+    pub const ADMIN: u16 = 1 << 4;
+    /// It is not for scripts.
+    pub const NOSCRIPT: u16 = 1 << 5;
+    /// It is answered while a store is loaded.
+    pub const LOADING: u16 = 1 << 6;
+    /// It is answered where a copy is behind.
+    pub const STALE: u16 = 1 << 7;
+    /// It needs no password.
+    pub const NO_AUTH: u16 = 1 << 8;
+    /// It is not queued in a transaction.
+    pub const NO_MULTI: u16 = 1 << 9;
+    /// Arguments of it are not to be seen in logs.
+    pub const SKIP_MONITOR: u16 = 1 << 10;
+
+    /// Names of the bits, as `COMMAND` has them.
+    pub const NAMES: [(u16, &str); 11] = [
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_MONITOR, "skip_monitor"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MULTI, "no_multi"),
+    ];
+}
+
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub enum Action {
+    /// A function of arguments and records.
+    Data(Run),
+    /// The session, by the name.
+    Session,
+}
+
+/// A row of the table.
+pub struct Command {
+    /// The name in small letters.
+    pub name: &'static str,
+    /// Number of arguments with the name; at least as many if it is negative.
+    pub arity: i32,
+    /// Bits of [`flag`].
+    pub flags: u16,
+    /// Places of the first key and the last, counted from the end if it is negative, and the step
+    /// between keys; 0, 0, 0 for none.
+    pub keys: (usize, isize, usize),
+    /// What runs it.
+    pub action: Action,
+}
+
+impl Command {
+    /// Whether a number of arguments will do.
+    pub fn takes(&self, arguments: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { arguments >= least } else { arguments == least }
+    }
+
+    /// Whether it has a bit of [`flag`].
+    pub fn is(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The keys among its arguments.
+    pub fn keys_of<'a, 'k>(
+        &self,
+        args: &'a [&'k [u8]],
+    ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
+        let (first, last, step) = self.keys;
+        let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
+        let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
+        places.step_by(step.max(1)).map(|at| args[at])
+    }
+}
+
+/// The command of a name in whatever case.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    static BY_NAME: LazyLock<HashMap<&[u8], &Command>> =
+        LazyLock::new(|| COMMANDS.iter().map(|row| (row.name.as_bytes(), row)).collect());
+    let mut small = [0; 24];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    BY_NAME.get(&*small).copied()
+}
+
+const fn data(
+    name: &'static str,
+    arity: i32,
+    flags: u16,
+    keys: (usize, isize, usize),
+    run: Run,
+) -> Command {
+    Command { name, arity, flags, keys, action: Action::Data(run) }
+}
+
+const fn session(name: &'static str, arity: i32, flags: u16) -> Command {
+    Command { name, arity, flags, keys: NONE, action: Action::Session }
+}
+
+const NONE: (usize, isize, usize) = (0, 0, 0);
+const ONE: (usize, isize, usize) = (1, 1, 1);
+const TWO: (usize, isize, usize) = (1, 2, 1);
+const ALL: (usize, isize, usize) = (1, -1, 1);
+const PAIRS: (usize, isize, usize) = (1, -1, 2);
+
+const READ: u16 = flag::READONLY | flag::FAST;
+const WALK: u16 = flag::READONLY;
+const GROW: u16 = flag::WRITE | flag::DENYOOM;
+const GROW_FAST: u16 = GROW | flag::FAST;
+const WRITE_FAST: u16 = flag::WRITE | flag::FAST;
+const ALWAYS: u16 = flag::LOADING | flag::STALE;
+const OWN: u16 = ALWAYS | flag::NOSCRIPT;
+const OWN_FAST: u16 = OWN | flag::FAST;
+
+/// All commands.
+pub static COMMANDS: &[Command] = &[
+    data("get", 2, READ, ONE, strings::get),
+    data("set", -3, GROW, ONE, strings::set),
+    data("setnx", 3, GROW_FAST, ONE, strings::setnx),
+    data("setex", 4, GROW, ONE, strings::setex),
+    data("psetex", 4, GROW, ONE, strings::psetex),
+    data("getset", 3, GROW_FAST, ONE, strings::getset),
+    data("getdel", 2, WRITE_FAST, ONE, strings::getdel),
+    data("getex", -2, WRITE_FAST, ONE, strings::getex),
+    data("mget", -2, READ, ALL, strings::mget),
+    data("mset", -3, GROW, PAIRS, strings::mset),
+    data("msetnx", -3, GROW, PAIRS, strings::msetnx),
+    data("append", 3, GROW_FAST, ONE, strings::append),
+    data("strlen", 2, READ, ONE, strings::strlen),
+    data("getrange", 4, WALK, ONE, strings::getrange),
+    data("substr", 4, WALK, ONE, strings::getrange),
+    data("setrange", 4, GROW, ONE, strings::setrange),
+    data("incr", 2, GROW_FAST, ONE, strings::incr),
+    data("decr", 2, GROW_FAST, ONE, strings::decr),
+    data("incrby", 3, GROW_FAST, ONE, strings::incrby),
+    data("decrby", 3, GROW_FAST, ONE, strings::decrby),
+    data("del", -2, flag::WRITE, ALL, keys::del),
+    data("unlink", -2, WRITE_FAST, ALL, keys::del),
+    data("exists", -2, READ, ALL, keys::exists),
+    data("touch", -2, READ, ALL, keys::exists),
+    data("type", 2, READ, ONE, keys::type_of),
+    data("keys", 2, WALK, NONE, keys::keys),
+    data("scan", -2, WALK, NONE, keys::scan),
+    data("randomkey", 1, WALK, NONE, keys::randomkey),
+    data("dbsize", 1, READ, NONE, keys::dbsize),
+    data("rename", 3, flag::WRITE, TWO, keys::rename),
+    data("renamenx", 3, WRITE_FAST, TWO, keys::renamenx),
+    data("copy", -3, GROW, TWO, keys::copy),
+    data("move", 3, WRITE_FAST, ONE, keys::move_to),
+    data("flushdb", -1, flag::WRITE, NONE, keys::flushdb),
+    data("flushall", -1, flag::WRITE, NONE, keys::flushall),
+    data("expire", -3, WRITE_FAST, ONE, expiry::expire),
+    data("pexpire", -3, WRITE_FAST, ONE, expiry::pexpire),
+    data("expireat", -3, WRITE_FAST, ONE, expiry::expireat),
+    data("pexpireat", -3, WRITE_FAST, ONE, expiry::pexpireat),
+    data("persist", 2, WRITE_FAST, ONE, expiry::persist),
+    data("ttl", 2, READ, ONE, expiry::ttl),
+    data("pttl", 2, READ, ONE, expiry::pttl),
+    data("expiretime", 2, READ, ONE, expiry::expiretime),
+    data("pexpiretime", 2, READ, ONE, expiry::pexpiretime),
+    session("ping", -1, flag::FAST),
+    session("echo", 2, flag::FAST | ALWAYS),
+    session("select", 2, ALWAYS | flag::FAST),
+    session("hello", -1, OWN_FAST | flag::NO_AUTH),
+    session("auth", -2, OWN_FAST | flag::NO_AUTH),
+    session("quit", -1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
+    session("reset", 1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
+    session("client", -2, OWN),
+    session("command", -1, ALWAYS),
+    session("config", -2, OWN | flag::ADMIN),
+    session("info", -1, ALWAYS),
+    session("time", 1, ALWAYS | flag::FAST),
+    session("lastsave", 1, ALWAYS | flag::FAST),
+    session("multi", 1, OWN_FAST | flag::NO_MULTI),
+    session("exec", 1, OWN | flag::NO_MULTI),
+    session("discard", 1, OWN_FAST | flag::NO_MULTI),
+    Command { keys: ALL, ..session("watch", -2, OWN_FAST | flag::NO_MULTI) },
+    session("unwatch", 1, OWN_FAST),
+    session("shutdown", -1, OWN | flag::ADMIN | flag::NO_MULTI),
+];

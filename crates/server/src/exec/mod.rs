@@ -1,0 +1,32 @@
+//! How commands run: what they see, what they hold, and how what they did is committed.
+
+mod locks;
+mod store;
+mod view;
+mod watch;
+
+pub use self::locks::{Held, Locks};
+pub use self::store::Store;
+pub use self::view::{Effects, View};
+pub use self::watch::{Watched, Watches};
+
+use crate::resp::reply::Reply;
+
+/// Why a command has no reply of success.
+#[derive(Debug)]
+pub enum Stop {
+    /// It would have to wait: it has done nothing, and is to be run again where it may.
+    Wait,
+    /// Its reply is this error, and it has done nothing.
+    Error(Reply),
+}
+
+impl Stop {
+    /// An error with a text.
+    pub fn error(text: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+        Self::Error(Reply::error(text))
+    }
+}
+
+/// What a command answers.
+pub type Answer<T = Reply> = Result<T, Stop>;

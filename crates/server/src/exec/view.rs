@@ -1,0 +1,242 @@
+//! What a command sees and changes: the records as they are, below what it has changed itself.
+//!
+//! A command is a function of its arguments and a view, and knows neither sockets nor the engine. So
+//! it runs on a store, on a map in tests, and again from its begin if it had to wait.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::{Answer, Stop};
+use crate::model::record::{Content, Damaged, Head, Record};
+use crate::model::scan::Scans;
+use crate::resp::reply::Reply;
+
+/// Records as they were before a command.
+pub trait Reads {
+    /// Number of databases.
+    fn databases(&self) -> usize;
+
+    /// The record of a key. It may be one that is over.
+    fn get(&self, database: usize, key: &[u8]) -> Answer<Option<Bytes>>;
+
+    /// Visits keys from `from` on in their order, with their records if `with_records`, until
+    /// `visit` breaks off.
+    fn walk(
+        &self,
+        database: usize,
+        from: &[u8],
+        with_records: bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Answer<()>;
+}
+
+/// What becomes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// It has a string until a time, in milliseconds since 1970.
+    Put(Cow<'a, [u8]>, Option<u64>),
+    /// It is not there.
+    Delete,
+}
+
+/// What commands have changed: databases that are empty but for what follows, and keys.
+#[derive(Debug, Default)]
+pub struct Effects<'a> {
+    /// Databases of which all else is gone.
+    pub cleared: Vec<usize>,
+    /// The keys of each database.
+    pub keys: BTreeMap<(usize, Cow<'a, [u8]>), Change<'a>>,
+}
+
+impl Effects<'_> {
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.cleared.is_empty() && self.keys.is_empty()
+    }
+}
+
+/// What a command sees and changes.
+pub struct View<'a> {
+    reads: &'a dyn Reads,
+    /// The database of the client.
+    pub database: usize,
+    /// The time of the command, in milliseconds since 1970.
+    pub now: u64,
+    /// Number of databases.
+    pub databases: usize,
+    /// Cursors of scans.
+    pub scans: &'a Scans,
+    effects: Effects<'a>,
+}
+
+impl<'a> View<'a> {
+    /// A view of these records, which has changed nothing.
+    pub fn new(reads: &'a dyn Reads, scans: &'a Scans, database: usize, now: u64) -> Self {
+        let databases = reads.databases();
+        Self { reads, database, now, databases, scans, effects: Effects::default() }
+    }
+
+    /// What was changed.
+    pub fn into_effects(self) -> Effects<'a> {
+        self.effects
+    }
+
+    /// The record of a key of the client's database, if that is there.
+    pub fn record(&self, key: &[u8]) -> Answer<Option<Record>> {
+        self.record_in(self.database, key)
+    }
+
+    /// The record of a key of any database, if that is there.
+    pub fn record_in(&self, database: usize, key: &[u8]) -> Answer<Option<Record>> {
+        if !self.effects.is_empty() {
+            match self.effects.keys.get(&(database, Cow::Borrowed(key))) {
+                Some(Change::Delete) => return Ok(None),
+                Some(Change::Put(value, until)) => {
+                    let content = Content::String(Bytes::copy_from_slice(value));
+                    return Ok(Some(Record { until: *until, content }));
+                }
+                None if self.effects.cleared.contains(&database) => return Ok(None),
+                None => {}
+            }
+        }
+        let Some(bytes) = self.reads.get(database, key)? else { return Ok(None) };
+        let record = Record::decode(bytes).map_err(|damaged| damaged_at(key, damaged))?;
+        Ok(Some(record).filter(|record| !record.is_over(self.now)))
+    }
+
+    /// The string of a key, and until when it is there; an error if it is of another type.
+    pub fn string(&self, key: &[u8]) -> Answer<Option<(Bytes, Option<u64>)>> {
+        Ok(self.record(key)?.map(|record| match record.content {
+            Content::String(bytes) => (bytes, record.until),
+        }))
+    }
+
+    /// Whether a key is there.
+    pub fn exists(&self, key: &[u8]) -> Answer<bool> {
+        self.record(key).map(|record| record.is_some())
+    }
+
+    /// Gives a key of the client's database a string until a time. One that is over is a deletion.
+    pub fn put(&mut self, key: &'a [u8], value: impl Into<Cow<'a, [u8]>>, until: Option<u64>) {
+        self.put_in(self.database, key, value, until);
+    }
+
+    /// Gives a key of any database a string until a time.
+    pub fn put_in(
+        &mut self,
+        database: usize,
+        key: &'a [u8],
+        value: impl Into<Cow<'a, [u8]>>,
+        until: Option<u64>,
+    ) {
+        let change = match until {
+            Some(until) if until <= self.now => Change::Delete,
+            _ => Change::Put(value.into(), until),
+        };
+        self.effects.keys.insert((database, Cow::Borrowed(key)), change);
+    }
+
+    /// Removes a key of the client's database, and says whether it was there.
+    pub fn delete(&mut self, key: &'a [u8]) -> Answer<bool> {
+        let was_there = self.exists(key)?;
+        if was_there {
+            self.effects.keys.insert((self.database, Cow::Borrowed(key)), Change::Delete);
+        }
+        Ok(was_there)
+    }
+
+    /// Removes all keys of a database.
+    pub fn clear(&mut self, database: usize) {
+        self.effects.keys.retain(|(of, _), _| *of != database);
+        if !self.effects.cleared.contains(&database) {
+            self.effects.cleared.push(database);
+        }
+    }
+
+    /// Visits keys of the client's database from `from` on in their order, with their records if
+    /// `with_records`, until `visit` breaks off.
+    pub fn walk(
+        &self,
+        from: &[u8],
+        with_records: bool,
+        visit: &mut dyn FnMut(&[u8], Option<Record>) -> ControlFlow<()>,
+    ) -> Answer<()> {
+        let (database, effects) = (self.database, &self.effects);
+        let changed = effects.keys.range((database, Cow::Borrowed(from))..);
+        let mut changed = changed.take_while(|((of, _), _)| *of == database).peekable();
+        let of_change = |change: &Change<'_>| match change {
+            Change::Delete => None,
+            Change::Put(value, until) => {
+                let content = Content::String(Bytes::copy_from_slice(value));
+                Some(Record { until: *until, content })
+            }
+        };
+        let mut failed = None;
+        let mut broke = false;
+        if !effects.cleared.contains(&database) {
+            self.reads.walk(database, from, with_records, &mut |key, bytes| {
+                // Changed keys in front of it come first, and a changed one replaces it.
+                let mut is_changed = false;
+                while let Some(((_, other), change)) =
+                    changed.next_if(|((_, other), _)| &**other <= key)
+                {
+                    is_changed = &**other == key;
+                    if let Some(record) = of_change(change)
+                        && visit(other, Some(record)).is_break()
+                    {
+                        broke = true;
+                        return ControlFlow::Break(());
+                    }
+                }
+                if is_changed {
+                    return ControlFlow::Continue(());
+                }
+                let record = match with_records {
+                    true => match Record::decode(Bytes::copy_from_slice(bytes)) {
+                        Ok(record) if record.is_over(self.now) => return ControlFlow::Continue(()),
+                        Ok(record) => Some(record),
+                        Err(damaged) => {
+                            failed = Some(damaged_at(key, damaged));
+                            return ControlFlow::Break(());
+                        }
+                    },
+                    false => None,
+                };
+                let flow = visit(key, record);
+                broke = flow.is_break();
+                flow
+            })?;
+        }
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        for ((_, key), change) in changed.take_while(|_| !broke) {
+            if let Some(record) = of_change(change)
+                && visit(key, Some(record)).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of a record that cannot be read.
+fn damaged_at(key: &[u8], damaged: Damaged) -> Stop {
+    let what = match damaged {
+        Damaged::Short => "ends early".to_owned(),
+        Damaged::Type(other) => format!("has the unknown type {other}"),
+    };
+    let key = key.escape_ascii();
+    Stop::Error(Reply::error(format!(
+        "ERR damaged: the record of key '{key}' {what}; was the store written by another program?"
+    )))
+}
+
+/// The bytes of a record in front of its value.
+pub(super) fn head(until: Option<u64>) -> Head {
+    Head::of_string(until)
+}

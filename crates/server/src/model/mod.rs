@@ -1,0 +1,4 @@
+//! How the types of Redis lie on an ordered store.
+
+pub mod record;
+pub mod scan;

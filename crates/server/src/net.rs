@@ -1,0 +1,197 @@
+//! Connections: who is accepted, on which thread each one lives, and how bytes become commands.
+//!
+//! A connection belongs to one worker, a thread with a runtime of its own, and nothing of it moves
+//! but when a command would wait: then the session goes to the pool with it, and comes back. So a
+//! slow disk stops one client, and no worker.
+
+mod connection;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::{self, Handle, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+use crate::config::AppendFsync;
+use crate::shared::Shared;
+
+/// Threads that may wait, for each processor, and at least.
+const POOL_PER_PROCESSOR: usize = 4;
+const POOL_MIN: usize = 16;
+
+/// How long clients have to take their last replies.
+const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// A thread that runs connections.
+struct Worker {
+    clients: Arc<AtomicUsize>,
+    accepted: UnboundedSender<std::net::TcpStream>,
+    thread: JoinHandle<()>,
+}
+
+/// A server that runs in threads of its own.
+pub struct Running {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    workers: Vec<Worker>,
+    /// Of the accepting task and the pool.
+    runtime: Runtime,
+}
+
+impl Running {
+    /// Listens, and lets clients in.
+    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let processors = std::thread::available_parallelism()?.get();
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(POOL_MIN.max(POOL_PER_PROCESSOR * processors))
+            .thread_name("cleave-pool")
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind(shared.config.listen))?;
+        let address = listener.local_addr()?;
+        let count = if shared.config.workers == 0 { processors } else { shared.config.workers };
+        let start = |number| worker(number, shared.clone(), runtime.handle().clone());
+        let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
+        let doors = workers.iter().map(|it| (it.clients.clone(), it.accepted.clone())).collect();
+        runtime.spawn(accept(listener, shared.clone(), doors));
+        if shared.config.append_fsync == AppendFsync::Everysec {
+            runtime.spawn(sync_each_second(shared.clone()));
+        }
+        Ok(Self { shared, address, workers, runtime })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tells it to stop: clients get the replies of what they have sent, and the store is closed.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
+    /// Waits until a client, a signal or [`Running::stop`] stops it, and for its end.
+    pub fn wait(self) -> cleavedb::Result<()> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = self.shared.stop.cancelled() => {}
+                () = signalled() => self.shared.stop.cancel(),
+            }
+        });
+        for worker in self.workers {
+            drop(worker.accepted);
+            // A panic of a worker was reported by its thread.
+            let _ = worker.thread.join();
+        }
+        self.runtime.shutdown_timeout(STOP_TIME);
+        self.shared.store.db().clone().close_now()
+    }
+}
+
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    // A second one ends the process at once, which loses nothing that was acknowledged.
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        std::process::exit(1);
+    });
+}
+
+type Door = (Arc<AtomicUsize>, UnboundedSender<std::net::TcpStream>);
+
+/// Accepts clients, and gives each to the worker with the fewest.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, doors: Vec<Door>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shared.stop.cancelled() => return,
+        };
+        let socket = match accepted.and_then(|(socket, _)| socket.into_std()) {
+            Ok(socket) => socket,
+            Err(_) => {
+                // No descriptor is left, or the client has gone: others go on.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let clients = |door: &&Door| door.0.load(Ordering::Relaxed);
+        let all: usize = doors.iter().map(|door| clients(&door)).sum();
+        if all >= shared.config.max_clients {
+            connection::refuse(socket, "ERR max number of clients reached");
+            continue;
+        }
+        if let Some(door) = doors.iter().min_by_key(clients) {
+            door.0.fetch_add(1, Ordering::Relaxed);
+            let _ = door.1.send(socket);
+        }
+    }
+}
+
+fn worker(number: usize, shared: Arc<Shared>, pool: Handle) -> io::Result<Worker> {
+    let clients = Arc::new(AtomicUsize::new(0));
+    let (accepted, sockets) = unbounded_channel();
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let of_thread = clients.clone();
+    let thread = std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(
+        move || LocalSet::new().block_on(&runtime, serve_all(sockets, shared, pool, of_thread)),
+    )?;
+    Ok(Worker { clients, accepted, thread })
+}
+
+async fn serve_all(
+    mut sockets: UnboundedReceiver<std::net::TcpStream>,
+    shared: Arc<Shared>,
+    pool: Handle,
+    clients: Arc<AtomicUsize>,
+) {
+    while let Some(socket) = tokio::select! {
+        socket = sockets.recv() => socket,
+        () = shared.stop.cancelled() => None,
+    } {
+        let (shared, pool, clients) = (shared.clone(), pool.clone(), clients.clone());
+        tokio::task::spawn_local(async move {
+            // A client that has gone is no error of the server.
+            let _ = connection::serve(socket, shared, pool).await;
+            clients.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+    let begun = tokio::time::Instant::now();
+    while clients.load(Ordering::Relaxed) > 0 && begun.elapsed() < STOP_TIME {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Makes each second's writes survive a loss of power.
+async fn sync_each_second(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shared.stop.cancelled() => return,
+        }
+        let seq = shared.store.written();
+        if seq > shared.store.db().durable_seq() {
+            let shared = shared.clone();
+            // The error of a sync is that of the next write, too.
+            let _ = tokio::task::spawn_blocking(move || shared.store.db().sync_to(seq)).await;
+        }
+    }
+}

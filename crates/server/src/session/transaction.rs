@@ -1,0 +1,169 @@
+//! Transactions: commands that are queued and run as one, if no watched key was written.
+
+use std::sync::Arc;
+
+use super::{Session, now};
+use crate::command::table::{Action, Command, flag};
+use crate::exec::{Answer, Stop, View, Watched};
+use crate::resp::reply::Reply;
+use crate::shared::Shared;
+
+/// A command that waits for `EXEC`.
+struct Queued {
+    command: &'static Command,
+    args: Vec<Vec<u8>>,
+}
+
+/// A key that is watched.
+struct WatchedKey {
+    database: usize,
+    key: Vec<u8>,
+    /// When its value ends: that is a write, too.
+    until: Option<u64>,
+}
+
+/// The transaction of a session.
+#[derive(Default)]
+pub(super) struct Transaction {
+    /// The commands so far, if one is open.
+    queue: Option<Vec<Queued>>,
+    /// Whether one of them was refused.
+    is_refused: bool,
+    keys: Vec<WatchedKey>,
+    watched: Watched,
+    /// Calls of `WATCH`.
+    watches: usize,
+}
+
+impl Transaction {
+    /// Whether commands are queued.
+    pub(super) fn is_open(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Notes that a command was refused: the transaction will be, too.
+    pub(super) fn refuse(&mut self) {
+        self.is_refused = self.is_open();
+    }
+
+    /// Adds a command.
+    pub(super) fn queue(&mut self, command: &'static Command, args: &[&[u8]]) {
+        let args = args.iter().map(|argument| argument.to_vec()).collect();
+        self.queue.get_or_insert_default().push(Queued { command, args });
+    }
+}
+
+impl Session {
+    pub(super) fn multi(&mut self) -> Answer {
+        if self.transaction.is_open() {
+            return Err(Stop::error("ERR MULTI calls can not be nested"));
+        }
+        self.transaction.queue = Some(Vec::new());
+        Ok(Reply::OK)
+    }
+
+    pub(super) fn discard(&mut self, shared: &Shared) -> Answer {
+        if !self.transaction.is_open() {
+            return Err(Stop::error("ERR DISCARD without MULTI"));
+        }
+        self.end_transaction(shared);
+        Ok(Reply::OK)
+    }
+
+    /// Forgets the queue and the watched keys, as the end of a connection does.
+    pub fn end_transaction(&mut self, shared: &Shared) {
+        self.unwatch(shared);
+        (self.transaction.queue, self.transaction.is_refused) = (None, false);
+    }
+
+    pub(super) fn unwatch(&mut self, shared: &Shared) {
+        let Transaction { keys, watched, watches, .. } = &mut self.transaction;
+        if *watches > 0 {
+            let named = keys.iter().map(|watched| (watched.database, &*watched.key));
+            shared.store.watches.remove(named, watched, *watches);
+        }
+        keys.clear();
+        (*watched, *watches) = (Watched::default(), 0);
+    }
+
+    pub(super) fn watch(&mut self, shared: &Shared, args: &[&[u8]], may_wait: bool) -> Answer {
+        if self.transaction.is_open() {
+            return Err(Stop::error("ERR WATCH inside MULTI is not allowed"));
+        }
+        let keys = || args[1..].iter().copied();
+        let _held = shared.store.locks.take(keys(), may_wait).ok_or(Stop::Wait)?;
+        let reads = shared.store.reads(may_wait);
+        let view = View::new(&reads, &shared.scans, self.database, now());
+        let record = |key: &[u8]| {
+            let until = view.record(key)?.and_then(|record| record.until);
+            Ok(WatchedKey { database: self.database, key: key.to_vec(), until })
+        };
+        let found = keys().map(record).collect::<Answer<Vec<_>>>()?;
+        self.transaction.keys.extend(found);
+        self.transaction.watches += 1;
+        let named = keys().map(|key| (self.database, key));
+        shared.store.watches.add(named, &self.transaction.watched);
+        Ok(Reply::OK)
+    }
+
+    pub(super) fn exec(&mut self, shared: &Arc<Shared>, may_wait: bool) -> Answer {
+        let Some(queue) = self.transaction.queue.take() else {
+            return Err(Stop::error("ERR EXEC without MULTI"));
+        };
+        if self.transaction.is_refused {
+            self.end_transaction(shared);
+            let why = "EXECABORT Transaction discarded because of previous errors.";
+            return Err(Stop::error(why));
+        }
+        let database = self.database;
+        let answer = self.run_queue(shared, &queue, may_wait);
+        if matches!(answer, Err(Stop::Wait)) {
+            // All of it is run again, where it may wait.
+            (self.transaction.queue, self.database) = (Some(queue), database);
+        } else {
+            self.end_transaction(shared);
+        }
+        answer
+    }
+
+    fn run_queue(&mut self, shared: &Arc<Shared>, queue: &[Queued], may_wait: bool) -> Answer {
+        let calls: Vec<(_, Vec<&[u8]>)> = queue
+            .iter()
+            .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
+            .collect();
+        let takes_all = |(command, _): &(&Command, _)| command.is(flag::WRITE) && command.keys.2 == 0;
+        let locks = &shared.store.locks;
+        let _held = if calls.iter().any(takes_all) {
+            locks.take_all(may_wait)
+        } else {
+            let watched = self.transaction.keys.iter().map(|watched| &*watched.key);
+            let named = calls.iter().flat_map(|(command, args)| command.keys_of(args));
+            locks.take(named.chain(watched), may_wait)
+        }
+        .ok_or(Stop::Wait)?;
+        let now = now();
+        let has_ended = |watched: &WatchedKey| watched.until.is_some_and(|until| until <= now);
+        if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
+            return Ok(Reply::NilArray);
+        }
+        let reads = shared.store.reads(may_wait);
+        let mut view = View::new(&reads, &shared.scans, self.database, now);
+        let mut replies = Vec::with_capacity(calls.len());
+        for (command, args) in &calls {
+            let answer = match command.action {
+                Action::Data(run) => run(args, &mut view),
+                Action::Session => {
+                    let answer = self.run_own(shared, command, args, may_wait);
+                    view.database = self.database;
+                    answer
+                }
+            };
+            replies.push(match answer {
+                Ok(reply) | Err(Stop::Error(reply)) => reply,
+                Err(Stop::Wait) => return Err(Stop::Wait),
+            });
+        }
+        self.commit(shared, &view.into_effects(), may_wait)?;
+        Ok(Reply::Array(replies))
+    }
+}

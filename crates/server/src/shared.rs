@@ -1,0 +1,60 @@
+//! What all clients of a server share.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::exec::Store;
+use crate::model::scan::Scans;
+
+/// Counts since the start.
+#[derive(Default)]
+pub struct Counts {
+    /// Clients that are connected.
+    pub clients: AtomicU64,
+    /// Clients that have connected.
+    pub connections: AtomicU64,
+    /// Commands that were run.
+    pub commands: AtomicU64,
+    /// Commands that had to wait, in threads that may.
+    pub in_pool: AtomicU64,
+}
+
+/// What all clients share.
+pub struct Shared {
+    /// What the server was told.
+    pub config: Config,
+    /// The store.
+    pub store: Store,
+    /// Cursors of scans.
+    pub scans: Scans,
+    /// Counts.
+    pub counts: Counts,
+    /// Says that the server is to stop.
+    pub stop: CancellationToken,
+    /// When the server was started, since 1970.
+    pub started: Duration,
+    begun: Instant,
+}
+
+impl Shared {
+    /// What clients of this store share.
+    pub fn new(config: Config, store: Store) -> Self {
+        Self {
+            config,
+            store,
+            scans: Scans::default(),
+            counts: Counts::default(),
+            stop: CancellationToken::new(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Time since the start.
+    pub fn uptime(&self) -> Duration {
+        self.begun.elapsed()
+    }
+}

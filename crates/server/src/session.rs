@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use crate::command::args::{is, number};
 use crate::command::keys;
 use crate::command::table::{self, Action, Command, flag};
-use crate::exec::{Answer, Effects, Held, Stop, View};
+use crate::exec::{Answer, Blind, Effects, Held, Stop, View};
 use crate::resp::reply::{Protocol, Reply};
 use crate::shared::Shared;
 
@@ -115,6 +115,46 @@ impl Session {
         let reply = run(args, &mut view)?;
         self.commit(shared, &view.into_effects(), may_wait)?;
         Ok(reply)
+    }
+
+    /// Runs a command that writes without a look at what was there, behind the `effects` of others
+    /// like it, and adds its own; none if the command is another one, and is to be run by itself.
+    pub fn run_blind<'a>(
+        &self,
+        shared: &'a Shared,
+        blind: &'a Blind,
+        args: &[&'a [u8]],
+        effects: &mut Effects<'a>,
+    ) -> Option<Reply> {
+        let command = self.checked(args).ok().filter(|command| command.is(flag::BLIND))?;
+        let Action::Data(run) = command.action else { return None };
+        if self.transaction.is_open() {
+            return None;
+        }
+        let view = View::new(blind, &shared.scans, self.database, now());
+        let mut view = view.behind(std::mem::take(effects));
+        let answer = run(args, &mut view);
+        *effects = view.into_effects();
+        match answer {
+            Ok(reply) | Err(Stop::Error(reply)) => Some(reply),
+            Err(Stop::Wait) => None,
+        }
+    }
+
+    /// Commits what several such commands have changed; the error is the reply of each.
+    pub fn commit_blind(
+        &self,
+        shared: &Shared,
+        effects: &Effects<'_>,
+        may_wait: bool,
+    ) -> Result<Option<Reply>, Waits> {
+        let keys = effects.keys.keys().map(|(_, key)| &**key);
+        let Some(_held) = shared.store.locks.take(keys, may_wait) else { return Err(Waits) };
+        match self.commit(shared, effects, may_wait) {
+            Ok(()) => Ok(None),
+            Err(Stop::Error(error)) => Ok(Some(error)),
+            Err(Stop::Wait) => Err(Waits),
+        }
     }
 
     fn commit(&self, shared: &Shared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {

@@ -29,6 +29,8 @@ pub mod flag {
     pub const NO_MULTI: u16 = 1 << 9;
     /// Arguments of it are not to be seen in logs.
     pub const SKIP_MONITOR: u16 = 1 << 10;
+    /// It may write without a look at what was there.
+    pub const BLIND: u16 = 1 << 11;
 
     /// Names of the bits, as `COMMAND` has them.
     pub const NAMES: [(u16, &str); 11] = [
@@ -128,6 +130,7 @@ const PAIRS: (usize, isize, usize) = (1, -1, 2);
 const READ: u16 = flag::READONLY | flag::FAST;
 const WALK: u16 = flag::READONLY;
 const GROW: u16 = flag::WRITE | flag::DENYOOM;
+const GROW_BLIND: u16 = GROW | flag::BLIND;
 const GROW_FAST: u16 = GROW | flag::FAST;
 const WRITE_FAST: u16 = flag::WRITE | flag::FAST;
 const ALWAYS: u16 = flag::LOADING | flag::STALE;
@@ -137,15 +140,15 @@ const OWN_FAST: u16 = OWN | flag::FAST;
 /// All commands.
 pub static COMMANDS: &[Command] = &[
     data("get", 2, READ, ONE, strings::get),
-    data("set", -3, GROW, ONE, strings::set),
+    data("set", -3, GROW_BLIND, ONE, strings::set),
     data("setnx", 3, GROW_FAST, ONE, strings::setnx),
-    data("setex", 4, GROW, ONE, strings::setex),
-    data("psetex", 4, GROW, ONE, strings::psetex),
+    data("setex", 4, GROW_BLIND, ONE, strings::setex),
+    data("psetex", 4, GROW_BLIND, ONE, strings::psetex),
     data("getset", 3, GROW_FAST, ONE, strings::getset),
     data("getdel", 2, WRITE_FAST, ONE, strings::getdel),
     data("getex", -2, WRITE_FAST, ONE, strings::getex),
     data("mget", -2, READ, ALL, strings::mget),
-    data("mset", -3, GROW, PAIRS, strings::mset),
+    data("mset", -3, GROW_BLIND, PAIRS, strings::mset),
     data("msetnx", -3, GROW, PAIRS, strings::msetnx),
     data("append", 3, GROW_FAST, ONE, strings::append),
     data("strlen", 2, READ, ONE, strings::strlen),

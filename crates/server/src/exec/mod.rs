@@ -7,7 +7,7 @@ mod watch;
 
 pub use self::locks::{Held, Locks};
 pub use self::store::Store;
-pub use self::view::{Effects, View};
+pub use self::view::{Blind, Effects, View};
 pub use self::watch::{Watched, Watches};
 
 use crate::resp::reply::Reply;

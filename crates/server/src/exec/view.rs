@@ -56,6 +56,45 @@ impl Effects<'_> {
     pub fn is_empty(&self) -> bool {
         self.cleared.is_empty() && self.keys.is_empty()
     }
+
+    /// A copy that borrows nothing.
+    pub fn to_owned(&self) -> Effects<'static> {
+        let owned = |bytes: &Cow<'_, [u8]>| Cow::Owned(bytes.to_vec());
+        let keys = self.keys.iter().map(|((database, key), change)| {
+            let change = match change {
+                Change::Put(value, until) => Change::Put(owned(value), *until),
+                Change::Delete => Change::Delete,
+            };
+            ((*database, owned(key)), change)
+        });
+        Effects { cleared: self.cleared.clone(), keys: keys.collect() }
+    }
+}
+
+/// No records: a command that asks for one would have to wait for it.
+pub struct Blind {
+    /// Number of databases.
+    pub databases: usize,
+}
+
+impl Reads for Blind {
+    fn databases(&self) -> usize {
+        self.databases
+    }
+
+    fn get(&self, _: usize, _: &[u8]) -> Answer<Option<Bytes>> {
+        Err(Stop::Wait)
+    }
+
+    fn walk(
+        &self,
+        _: usize,
+        _: &[u8],
+        _: bool,
+        _: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Answer<()> {
+        Err(Stop::Wait)
+    }
 }
 
 /// What a command sees and changes.
@@ -77,6 +116,12 @@ impl<'a> View<'a> {
     pub fn new(reads: &'a dyn Reads, scans: &'a Scans, database: usize, now: u64) -> Self {
         let databases = reads.databases();
         Self { reads, database, now, databases, scans, effects: Effects::default() }
+    }
+
+    /// The view behind what other commands have changed, which is not committed yet.
+    #[must_use]
+    pub fn behind(self, effects: Effects<'a>) -> Self {
+        Self { effects, ..self }
     }
 
     /// What was changed.

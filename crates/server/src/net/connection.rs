@@ -1,5 +1,6 @@
 //! One client: what it sends is decoded in place and run in order, and replies go out together.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,8 +12,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use crate::command::STRING_MAX;
+use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
-use crate::resp::request::{Decoder, Limits, Request};
+use crate::resp::request::{Decoder, Limits, ProtocolError, Request};
 use crate::session::{Session, Waits};
 use crate::shared::Shared;
 
@@ -98,37 +100,21 @@ impl Connection {
     /// Runs the commands that are there as a whole. Returns whether the connection goes on.
     async fn run_all(&mut self) -> io::Result<bool> {
         loop {
-            let Some(session) = &mut self.session else { return Ok(false) };
-            let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known() };
-            let decoded = self.decoder.decode(&self.input, limits);
-            let (ran, len) = match decoded {
-                Ok(None) => {
-                    self.input.advance(self.decoder.skip_empty());
-                    return Ok(true);
-                }
-                Err(error) => {
-                    Reply::error(format!("ERR {}", error.text()))
-                        .write(session.protocol, &mut self.output);
-                    return Ok(false);
-                }
-                Ok(Some((request, len))) => {
-                    let args: SmallVec<[&[u8]; 8]> = match &request {
-                        Request::Array(ranges) => {
-                            ranges.iter().map(|range| &self.input[range.clone()]).collect()
-                        }
-                        Request::Inline(words) => words.iter().map(Vec::as_slice).collect(),
-                    };
-                    let ran = session.run(&self.shared, &args, false);
-                    (ran.map_err(|Waits| args.iter().map(|it| it.to_vec()).collect::<Vec<_>>()), len)
-                }
+            let Some(turn) = self.turn() else { return Ok(false) };
+            let failed = match turn.committed {
+                Ok(failed) => failed,
+                Err(effects) => self.commit_in_pool(effects).await?,
             };
-            self.input.advance(len);
-            self.shared.counts.commands.fetch_add(1, Ordering::Relaxed);
-            let reply = match ran {
-                Ok(reply) => reply,
-                Err(args) => self.run_in_pool(args).await?,
+            let Some(session) = &self.session else { return Ok(false) };
+            for reply in &turn.replies {
+                failed.as_ref().unwrap_or(reply).write(session.protocol, &mut self.output);
+            }
+            let reply = match turn.ran {
+                None => return Ok(true),
+                Some(Ok(reply)) => reply,
+                Some(Err(args)) => self.run_in_pool(args).await?,
             };
-            let Some(session) = &mut self.session else { return Ok(false) };
+            let Some(session) = &self.session else { return Ok(false) };
             reply.write(session.protocol, &mut self.output);
             if session.is_over {
                 return Ok(false);
@@ -139,19 +125,149 @@ impl Connection {
         }
     }
 
-    /// Runs a command in a thread that may wait, with the session.
+    /// Runs what can be run without a wait: writes that need no look at what was there, and the
+    /// command behind them. What has to wait is left to the caller, in this order.
+    fn turn(&mut self) -> Option<Turn> {
+        let (turn, len, count) = self.decided()?;
+        self.input.advance(len);
+        self.shared.counts.commands.fetch_add(count, Ordering::Relaxed);
+        Some(turn)
+    }
+
+    /// A turn, its length in the input, and its number of commands.
+    fn decided(&mut self) -> Option<(Turn, usize, u64)> {
+        let session = self.session.as_mut()?;
+        let (shared, blind) = (&*self.shared, Blind { databases: self.shared.store.databases() });
+        let gathered = gather(&self.input, &mut self.decoder, session, shared, &blind);
+        let Gathered { effects, replies, mut len, next } = gathered;
+        let committed = match effects.is_empty() {
+            true => Ok(None),
+            false => session.commit_blind(shared, &effects, false),
+        };
+        let committed = committed.map_err(|Waits| effects.to_owned());
+        let ran = match next {
+            Next::Nothing => None,
+            Next::Error(error) => {
+                session.is_over = true;
+                Some(Ok(Reply::error(format!("ERR {}", error.text()))))
+            }
+            Next::Command(args, of_command) => {
+                len += of_command;
+                let ran = match &committed {
+                    Ok(_) => {
+                        let args: SmallVec<[&[u8]; 6]> = args.iter().map(|it| &**it).collect();
+                        session.run(&self.shared, &args, false)
+                    }
+                    Err(_) => Err(Waits),
+                };
+                Some(ran.map_err(|Waits| args.into_iter().map(Cow::into_owned).collect()))
+            }
+        };
+        let count = replies.len() + usize::from(ran.is_some());
+        Some((Turn { committed, replies, ran }, len, count as u64))
+    }
+
+    /// Commits what blind commands have changed in a thread that may wait.
+    async fn commit_in_pool(&mut self, effects: Effects<'static>) -> io::Result<Option<Reply>> {
+        self.in_pool(move |session, shared| session.commit_blind(shared, &effects, true)).await
+    }
+
+    /// Runs a command in a thread that may wait.
     async fn run_in_pool(&mut self, args: Vec<Vec<u8>>) -> io::Result<Reply> {
+        self.in_pool(move |session, shared| {
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            session.run(shared, &args, true)
+        })
+        .await
+    }
+
+    /// Runs `job` with the session in a thread that may wait.
+    async fn in_pool<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&mut Session, &Arc<Shared>) -> Result<T, Waits> + Send + 'static,
+    ) -> io::Result<T> {
         let Some(mut session) = self.session.take() else { return Err(io::Error::other("away")) };
         self.shared.counts.in_pool.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
         let ran = self.pool.spawn_blocking(move || {
-            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let ran = session.run(&shared, &args, true);
+            let ran = job(&mut session, &shared);
             (session, ran)
         });
         // A panic there ends this connection, and its session with it.
         let (session, ran) = ran.await.map_err(io::Error::other)?;
         self.session = Some(session);
-        Ok(ran.unwrap_or_else(|Waits| Reply::error("ERR the command waits where it may not")))
+        ran.map_err(|Waits| io::Error::other("a command waits where it may not"))
     }
+}
+
+/// What became of the commands that were there.
+struct Turn {
+    /// The writes that were gathered: their error, or what is still to be committed.
+    committed: Result<Option<Reply>, Effects<'static>>,
+    /// The replies of these writes, if they are committed.
+    replies: Vec<Reply>,
+    /// The reply of the command behind them, or its arguments, if it has to wait.
+    ran: Option<Result<Reply, Vec<Vec<u8>>>>,
+}
+
+/// Most commands whose writes are committed together.
+const GATHERED_MAX: usize = 512;
+
+/// What comes behind gathered commands.
+enum Next<'a> {
+    /// No command that is there as a whole.
+    Nothing,
+    /// A command that is to be run by itself, and its length.
+    Command(SmallVec<[Cow<'a, [u8]>; 6]>, usize),
+    /// What is no command.
+    Error(ProtocolError),
+}
+
+/// Commands at the begin of a buffer that write without a look at what was there.
+struct Gathered<'a> {
+    effects: Effects<'a>,
+    replies: Vec<Reply>,
+    /// Their length in the buffer.
+    len: usize,
+    next: Next<'a>,
+}
+
+/// Gathers the writes at the begin of `input`: one batch of them costs less than each by itself, and
+/// one sync where there is one.
+fn gather<'a>(
+    input: &'a [u8],
+    decoder: &mut Decoder,
+    session: &Session,
+    shared: &'a Shared,
+    blind: &'a Blind,
+) -> Gathered<'a> {
+    let (mut effects, mut replies, mut len) = (Effects::default(), Vec::new(), 0);
+    let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known() };
+    let next = loop {
+        match decoder.decode(&input[len..], limits) {
+            Err(error) => break Next::Error(error),
+            Ok(None) => {
+                len += decoder.skip_empty();
+                break Next::Nothing;
+            }
+            Ok(Some((Request::Inline(words), of_command))) => {
+                break Next::Command(words.into_iter().map(Cow::Owned).collect(), of_command);
+            }
+            Ok(Some((Request::Array(ranges), of_command))) => {
+                let args: SmallVec<[&[u8]; 6]> =
+                    ranges.iter().map(|range| &input[len..][range.clone()]).collect();
+                let is_full = replies.len() >= GATHERED_MAX;
+                let ran = match is_full {
+                    true => None,
+                    false => session.run_blind(shared, blind, &args, &mut effects),
+                };
+                let Some(reply) = ran else {
+                    break Next::Command(args.into_iter().map(Cow::Borrowed).collect(), of_command);
+                };
+                replies.push(reply);
+                len += of_command;
+            }
+        }
+    };
+    Gathered { effects, replies, len, next }
 }

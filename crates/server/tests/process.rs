@@ -1,0 +1,119 @@
+//! The program as people run it: started, killed, stopped, full of clients.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The program, which is killed when this is dropped.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(dir: &Path, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
+        command.arg("--dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(more);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let port = ready.trim().rsplit(' ').next().unwrap();
+        Self { address: format!("127.0.0.1:{port}"), child }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).unwrap()
+    }
+
+    /// The replies to these lines, behind which the connection ends.
+    fn ask(&self, lines: &str) -> String {
+        let mut client = self.connect();
+        client.write_all(format!("{lines}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).unwrap();
+        replies.strip_suffix("+OK\r\n").expect("the reply of QUIT").to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    for round in 0..3 {
+        let server = Server::start(&store, &[]);
+        for before in 0..round {
+            assert_eq!(server.ask(&format!("GET k{before}")), format!("$2\r\nv{before}\r\n"));
+        }
+        assert_eq!(server.ask(&format!("SET k{round} v{round}")), "+OK\r\n");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_with_a_closed_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(&dir.path().join("store"), &[]);
+    let mut client = server.connect();
+    client.write_all(b"SET a 1\r\n").unwrap();
+    let mut reply = [0; 5];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
+    let id = server.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let status = server.child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(client.read(&mut reply).unwrap(), 0);
+    let server = Server::start(&dir.path().join("store"), &[]);
+    assert_eq!(server.ask("GET a"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_second_server_is_refused_by_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let server = Server::start(&store, &[]);
+    let mut second = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
+    second.arg("--dir").arg(&store).args(["--listen", "127.0.0.1:0"]);
+    let second = second.output().unwrap();
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success() && why.contains(&server.child.id().to_string()), "{why}");
+}
+
+#[test]
+fn strangers_and_too_many_clients_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--requirepass", "secret", "--max-clients", "2"];
+    let server = Server::start(&dir.path().join("store"), &more);
+    let noauth = "-NOAUTH Authentication required.\r\n";
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    let replies = server.ask("GET a\r\nAUTH x\r\nAUTH secret\r\nPING");
+    assert_eq!(replies, format!("{noauth}{wrong}+OK\r\n+PONG\r\n"));
+    let held = [server.connect(), server.connect()];
+    let mut refused = String::new();
+    // A client that has gone a moment ago may still count.
+    while server.connect().read_to_string(&mut refused).unwrap() == 0 {}
+    assert_eq!(refused, "-ERR max number of clients reached\r\n");
+    drop(held);
+}
+
+#[test]
+fn every_write_of_a_pipeline_arrives_however_durable() {
+    let set = |i| format!("*3\r\n$3\r\nSET\r\n$4\r\n{i:04}\r\n$4\r\n{i:04}\r\n");
+    let writes: String = (0..1000).map(set).collect();
+    for fsync in ["always", "everysec", "no"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        let server = Server::start(&store, &["--append-fsync", fsync]);
+        assert_eq!(server.ask(&writes), "+OK\r\n".repeat(1000), "{fsync}");
+        drop(server);
+        let server = Server::start(&store, &[]);
+        assert_eq!(server.ask("DBSIZE\r\nGET 0999"), ":1000\r\n$4\r\n0999\r\n", "{fsync}");
+    }
+}

@@ -39,6 +39,9 @@ pub struct Config {
     /// The address where clients connect; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
     pub listen: SocketAddr,
+    /// A socket of the file system where clients connect as well
+    #[arg(long, value_name = "PATH")]
+    pub unix_socket: Option<PathBuf>,
     /// Number of databases
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub databases: u16,
@@ -46,7 +49,12 @@ pub struct Config {
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
     pub append_fsync: AppendFsync,
     /// What clients have to say with AUTH
-    #[arg(long = "requirepass", value_name = "PASSWORD", env = "CLEAVE_REQUIREPASS", hide_env_values = true)]
+    #[arg(
+        long = "requirepass",
+        value_name = "PASSWORD",
+        env = "CLEAVE_REQUIREPASS",
+        hide_env_values = true
+    )]
     pub password: Option<String>,
     /// Most clients at once
     #[arg(long, value_name = "N", default_value_t = 10_000)]

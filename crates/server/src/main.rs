@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use cleavedb_server::{Config, start};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let config = Config::parse();
     let ran = start(config).map_err(|error| error.to_string()).and_then(|server| {

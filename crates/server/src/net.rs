@@ -4,21 +4,24 @@
 //! but when a command would wait: then the session goes to the pool with it, and comes back. So a
 //! slow disk stops one client, and no worker.
 
+mod socket;
 mod connection;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
-use crate::config::AppendFsync;
+use self::socket::Accepted;
+use crate::config::{AppendFsync, Config};
 use crate::shared::Shared;
 
 /// Threads that may wait, for each processor, and at least.
@@ -31,7 +34,7 @@ const STOP_TIME: Duration = Duration::from_secs(10);
 /// A thread that runs connections.
 struct Worker {
     clients: Arc<AtomicUsize>,
-    accepted: UnboundedSender<std::net::TcpStream>,
+    accepted: UnboundedSender<Accepted>,
     thread: JoinHandle<()>,
 }
 
@@ -54,13 +57,13 @@ impl Running {
             .thread_name("cleave-pool")
             .enable_all()
             .build()?;
-        let listener = runtime.block_on(TcpListener::bind(shared.config.listen))?;
-        let address = listener.local_addr()?;
+        let listeners = runtime.block_on(Listeners::bind(&shared.config))?;
+        let address = listeners.tcp.local_addr()?;
         let count = if shared.config.workers == 0 { processors } else { shared.config.workers };
         let start = |number| worker(number, shared.clone(), runtime.handle().clone());
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors = workers.iter().map(|it| (it.clients.clone(), it.accepted.clone())).collect();
-        runtime.spawn(accept(listener, shared.clone(), doors));
+        runtime.spawn(accept(listeners, shared.clone(), doors));
         if shared.config.append_fsync == AppendFsync::Everysec {
             runtime.spawn(sync_each_second(shared.clone()));
         }
@@ -114,16 +117,47 @@ async fn signalled() {
     });
 }
 
-type Door = (Arc<AtomicUsize>, UnboundedSender<std::net::TcpStream>);
+/// Where clients connect.
+struct Listeners {
+    tcp: TcpListener,
+    unix: Option<UnixListener>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> io::Result<Self> {
+        let tcp = TcpListener::bind(config.listen).await?;
+        let unix = config.unix_socket.as_ref().map(|path| {
+            // One that a killed server has left; the store has told that none runs.
+            match std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+                true => std::fs::remove_file(path)?,
+                false => {}
+            }
+            UnixListener::bind(path)
+        });
+        Ok(Self { tcp, unix: unix.transpose()? })
+    }
+
+    async fn accept(&self) -> io::Result<Accepted> {
+        let Some(unix) = &self.unix else {
+            return self.tcp.accept().await.and_then(|(tcp, _)| tcp.into_std()).map(Accepted::Tcp);
+        };
+        tokio::select! {
+            tcp = self.tcp.accept() => Ok(Accepted::Tcp(tcp?.0.into_std()?)),
+            unix = unix.accept() => Ok(Accepted::Unix(unix?.0.into_std()?)),
+        }
+    }
+}
+
+type Door = (Arc<AtomicUsize>, UnboundedSender<Accepted>);
 
 /// Accepts clients, and gives each to the worker with the fewest.
-async fn accept(listener: TcpListener, shared: Arc<Shared>, doors: Vec<Door>) {
+async fn accept(listeners: Listeners, shared: Arc<Shared>, doors: Vec<Door>) {
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listeners.accept() => accepted,
             () = shared.stop.cancelled() => return,
         };
-        let socket = match accepted.and_then(|(socket, _)| socket.into_std()) {
+        let socket = match accepted {
             Ok(socket) => socket,
             Err(_) => {
                 // No descriptor is left, or the client has gone: others go on.
@@ -134,7 +168,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, doors: Vec<Door>) {
         let clients = |door: &&Door| door.0.load(Ordering::Relaxed);
         let all: usize = doors.iter().map(|door| clients(&door)).sum();
         if all >= shared.config.max_clients {
-            connection::refuse(socket, "ERR max number of clients reached");
+            socket.refuse(b"-ERR max number of clients reached\r\n");
             continue;
         }
         if let Some(door) = doors.iter().min_by_key(clients) {
@@ -149,14 +183,15 @@ fn worker(number: usize, shared: Arc<Shared>, pool: Handle) -> io::Result<Worker
     let (accepted, sockets) = unbounded_channel();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let of_thread = clients.clone();
-    let thread = std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(
-        move || LocalSet::new().block_on(&runtime, serve_all(sockets, shared, pool, of_thread)),
-    )?;
+    let thread =
+        std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(move || {
+            LocalSet::new().block_on(&runtime, serve_all(sockets, shared, pool, of_thread))
+        })?;
     Ok(Worker { clients, accepted, thread })
 }
 
 async fn serve_all(
-    mut sockets: UnboundedReceiver<std::net::TcpStream>,
+    mut sockets: UnboundedReceiver<Accepted>,
     shared: Arc<Shared>,
     pool: Handle,
     clients: Arc<AtomicUsize>,

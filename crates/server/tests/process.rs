@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -72,6 +73,24 @@ fn a_signal_ends_it_with_a_closed_store() {
     assert_eq!(client.read(&mut reply).unwrap(), 0);
     let server = Server::start(&dir.path().join("store"), &[]);
     assert_eq!(server.ask("GET a"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_socket_of_the_file_system_is_another_way_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    for _ in 0..2 {
+        let more = ["--unix-socket", path.to_str().unwrap()];
+        let server = Server::start(&dir.path().join("store"), &more);
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"INCR a\r\nQUIT\r\n").unwrap();
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).unwrap();
+        assert_eq!(
+            format!(":{}", server.ask("GET a").lines().nth(1).unwrap()),
+            replies.lines().next().unwrap()
+        );
+    }
 }
 
 #[test]

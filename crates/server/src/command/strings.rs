@@ -146,7 +146,11 @@ pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 
 /// `MGET key [key ...]`
 pub fn mget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    args[1..].iter().map(|key| view.string(key).map(bulk_or_nil)).collect::<Answer<_>>().map(Reply::Array)
+    args[1..]
+        .iter()
+        .map(|key| view.string(key).map(bulk_or_nil))
+        .collect::<Answer<_>>()
+        .map(Reply::Array)
 }
 
 fn put_all<'a>(pairs: &[&'a [u8]], view: &mut View<'a>) {

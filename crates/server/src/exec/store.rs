@@ -30,7 +30,13 @@ impl Store {
         let name = |number: usize| format!("{number}:k");
         let databases = (0..databases).map(|number| db.keyspace(&name(number)));
         let databases = databases.collect::<cleavedb::Result<_>>()?;
-        Ok(Self { db, databases, locks: Locks::default(), watches: Watches::default(), written: AtomicU64::new(0) })
+        Ok(Self {
+            db,
+            databases,
+            locks: Locks::default(),
+            watches: Watches::default(),
+            written: AtomicU64::new(0),
+        })
     }
 
     /// The engine.

@@ -1,16 +1,15 @@
 //! One client: what it sends is decoded in place and run in order, and replies go out together.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
+use super::socket::{Accepted, Socket};
 use crate::command::STRING_MAX;
 use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
@@ -18,22 +17,16 @@ use crate::resp::request::{Decoder, Limits, ProtocolError, Request};
 use crate::session::{Session, Waits};
 use crate::shared::Shared;
 
-/// Bytes that a read asks for at least.
+/// Bytes that a read asks for at least, and at most, however long the argument that it brings.
 const INPUT_MIN: usize = 16 << 10;
+const INPUT_MAX: usize = 1 << 20;
 
 /// Bytes of replies that are sent before the next command runs.
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// Tells a client that it is not let in. It is not waited for.
-pub(super) fn refuse(mut socket: std::net::TcpStream, why: &'static str) {
-    let mut out = BytesMut::new();
-    Reply::error(why).write(Default::default(), &mut out);
-    let _ = socket.write(&out);
-}
-
 /// A client.
 struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     shared: Arc<Shared>,
     pool: Handle,
     input: BytesMut,
@@ -44,13 +37,8 @@ struct Connection {
 }
 
 /// Serves a client until it goes, or the server stops.
-pub(super) async fn serve(
-    socket: std::net::TcpStream,
-    shared: Arc<Shared>,
-    pool: Handle,
-) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    let socket = TcpStream::from_std(socket)?;
+pub(super) async fn serve(socket: Accepted, shared: Arc<Shared>, pool: Handle) -> io::Result<()> {
+    let socket = socket.enter()?;
     let id = shared.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let session = Some(Session::new(&shared, id));
     shared.counts.clients.fetch_add(1, Ordering::Relaxed);
@@ -79,12 +67,22 @@ impl Connection {
             if !goes_on {
                 return self.socket.shutdown().await;
             }
-            let wanted = self.decoder.wanted().unwrap_or_default();
-            let missing = wanted.saturating_sub(self.input.len());
-            self.input.reserve(missing.max(INPUT_MIN));
+            if self.input.is_empty() {
+                // A client that waits holds no memory.
+                (self.input, self.output) = (BytesMut::new(), BytesMut::new());
+            }
             tokio::select! {
-                read = self.socket.read_buf(&mut self.input) => if read? == 0 { return Ok(()) },
+                ready = self.socket.readable() => ready?,
                 () = self.shared.stop.cancelled() => return Ok(()),
+            }
+            let missing = self.decoder.wanted().unwrap_or_default();
+            let missing = missing.saturating_sub(self.input.len());
+            self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
+            match self.socket.try_read(&mut self.input) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
             }
         }
     }

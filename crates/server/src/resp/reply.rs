@@ -164,7 +164,11 @@ mod tests {
             (bulk(""), "$0\r\n\r\n", "$0\r\n\r\n"),
             (Reply::Nil, "$-1\r\n", "_\r\n"),
             (Reply::NilArray, "*-1\r\n", "_\r\n"),
-            (Reply::bulks(["a", "bc"]), "*2\r\n$1\r\na\r\n$2\r\nbc\r\n", "*2\r\n$1\r\na\r\n$2\r\nbc\r\n"),
+            (
+                Reply::bulks(["a", "bc"]),
+                "*2\r\n$1\r\na\r\n$2\r\nbc\r\n",
+                "*2\r\n$1\r\na\r\n$2\r\nbc\r\n",
+            ),
             (
                 Reply::Map(vec![(bulk("k"), Reply::Bool(true))]),
                 "*2\r\n$1\r\nk\r\n:1\r\n",

@@ -131,7 +131,8 @@ impl Session {
             .iter()
             .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
             .collect();
-        let takes_all = |(command, _): &(&Command, _)| command.is(flag::WRITE) && command.keys.2 == 0;
+        let takes_all =
+            |(command, _): &(&Command, _)| command.is(flag::WRITE) && command.keys.2 == 0;
         let locks = &shared.store.locks;
         let _held = if calls.iter().any(takes_all) {
             locks.take_all(may_wait)

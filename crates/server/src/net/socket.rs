@@ -1,0 +1,77 @@
+//! A client's socket: TCP, or one of the file system.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixStream};
+
+/// A socket of either kind, accepted but not yet a worker's.
+pub(super) enum Accepted {
+    /// Over the network.
+    Tcp(std::net::TcpStream),
+    /// On this machine.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A socket of a worker.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Accepted {
+    /// Tells a client that it is not let in. It is not waited for.
+    pub(super) fn refuse(&self, why: &[u8]) {
+        use std::io::Write;
+        let _ = match self {
+            Self::Tcp(socket) => (&*socket).write(why),
+            Self::Unix(socket) => (&*socket).write(why),
+        };
+    }
+
+    /// The socket in the runtime of the calling worker.
+    pub(super) fn enter(self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(socket) => {
+                socket.set_nodelay(true)?;
+                Socket::Tcp(TcpStream::from_std(socket)?)
+            }
+            Self::Unix(socket) => Socket::Unix(UnixStream::from_std(socket)?),
+        })
+    }
+}
+
+impl Socket {
+    /// Waits until there is something to read, or the end.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.readable().await,
+            Self::Unix(socket) => socket.readable().await,
+        }
+    }
+
+    /// Reads what is there into the room that `input` has; 0 at the end.
+    pub(super) fn try_read(&self, input: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.try_read_buf(input),
+            Self::Unix(socket) => socket.try_read_buf(input),
+        }
+    }
+
+    /// Sends all of `output`.
+    pub(super) async fn write_all(&mut self, output: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.write_all(output).await,
+            Self::Unix(socket) => socket.write_all(output).await,
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(super) async fn shutdown(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.shutdown().await,
+            Self::Unix(socket) => socket.shutdown().await,
+        }
+    }
+}

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use cleavedb::Durability;
 
 use crate::command::STRING_MAX;
 
@@ -18,13 +17,6 @@ pub enum AppendFsync {
     Everysec,
     /// When the system writes them.
     No,
-}
-
-impl AppendFsync {
-    /// The durability of a write before its reply.
-    pub fn of_write(self) -> Durability {
-        if self == Self::Always { Durability::Sync } else { Durability::Os }
-    }
 }
 
 /// A server of CleaveDB that speaks the protocol of Redis: any client of Redis talks to it.

@@ -43,6 +43,8 @@ pub struct Running {
     shared: Arc<Shared>,
     address: SocketAddr,
     workers: Vec<Worker>,
+    /// The thread that syncs before replies, if they are to be durable.
+    syncer: Option<JoinHandle<()>>,
     /// Of the accepting task and the pool.
     runtime: Runtime,
 }
@@ -64,10 +66,19 @@ impl Running {
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors = workers.iter().map(|it| (it.clients.clone(), it.accepted.clone())).collect();
         runtime.spawn(accept(listeners, shared.clone(), doors));
-        if shared.config.append_fsync == AppendFsync::Everysec {
-            runtime.spawn(sync_each_second(shared.clone()));
-        }
-        Ok(Self { shared, address, workers, runtime })
+        let of_syncer = shared.clone();
+        let syncer = match shared.config.append_fsync {
+            AppendFsync::No => None,
+            AppendFsync::Everysec => {
+                runtime.spawn(sync_each_second(of_syncer));
+                None
+            }
+            AppendFsync::Always => {
+                let thread = std::thread::Builder::new().name("cleave-syncer".to_owned());
+                Some(thread.spawn(move || of_syncer.syncer.run(of_syncer.store.db()))?)
+            }
+        };
+        Ok(Self { shared, address, workers, syncer, runtime })
     }
 
     /// Where it listens.
@@ -93,6 +104,8 @@ impl Running {
             // A panic of a worker was reported by its thread.
             let _ = worker.thread.join();
         }
+        self.shared.syncer.end();
+        self.syncer.into_iter().for_each(|thread| _ = thread.join());
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
     }

@@ -6,7 +6,6 @@ mod transaction;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cleavedb::Durability;
 use subtle::ConstantTimeEq;
 
 use crate::command::args::{is, number};
@@ -161,11 +160,7 @@ impl Session {
         if effects.is_empty() {
             return Ok(());
         }
-        let durability = shared.config.append_fsync.of_write();
-        if durability == Durability::Sync && !may_wait {
-            return Err(Stop::Wait);
-        }
-        shared.store.commit(effects, durability, may_wait)?;
+        shared.store.commit(effects, may_wait)?;
         shared.store.watches.touch(effects);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::exec::Store;
+use crate::exec::{Store, Syncer};
 use crate::model::scan::Scans;
 
 /// Counts since the start.
@@ -28,6 +28,8 @@ pub struct Shared {
     pub config: Config,
     /// The store.
     pub store: Store,
+    /// Syncs for all clients, if writes are to be durable before their replies.
+    pub syncer: Syncer,
     /// Cursors of scans.
     pub scans: Scans,
     /// Counts.
@@ -45,6 +47,7 @@ impl Shared {
         Self {
             config,
             store,
+            syncer: Syncer::default(),
             scans: Scans::default(),
             counts: Counts::default(),
             stop: CancellationToken::new(),

@@ -2,11 +2,13 @@
 
 mod locks;
 mod store;
+mod syncer;
 mod view;
 mod watch;
 
 pub use self::locks::{Held, Locks};
 pub use self::store::Store;
+pub use self::syncer::Syncer;
 pub use self::view::{Blind, Effects, View};
 pub use self::watch::{Watched, Watches};
 

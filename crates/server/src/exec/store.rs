@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use cleavedb::{Db, Error, ErrorKind, Keyspace, PutLifetime, Resident, WriteBatch};
+use cleavedb::{Db, Durability, Error, ErrorKind, Keyspace, PutLifetime, Resident, WriteBatch};
 
 use super::view::{Change, Effects, Reads, head};
 use super::{Answer, Locks, Stop, Watches};
@@ -54,22 +54,17 @@ impl Store {
         Stored { store: self, may_wait }
     }
 
-    /// Writes what commands have changed, as one; returns the number of the write. Without
+    /// Writes what commands have changed, as one; it survives the death of the process. Without
     /// `may_wait` it stops where it would have to, and nothing is written.
-    pub fn commit(
-        &self,
-        effects: &Effects<'_>,
-        durability: cleavedb::Durability,
-        may_wait: bool,
-    ) -> Answer<u64> {
+    pub fn commit(&self, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
         let batch = self.batch(effects).map_err(failed)?;
         let written = match may_wait {
-            true => self.db.write_numbered(&batch, durability),
-            false => self.db.try_write(&batch, durability),
+            true => self.db.write_numbered(&batch, Durability::Os),
+            false => self.db.try_write(&batch, Durability::Os),
         };
         let seq = written.map_err(failed)?;
         self.written.fetch_max(seq, Ordering::AcqRel);
-        Ok(seq)
+        Ok(())
     }
 
     /// The number of the last write.

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use super::socket::{Accepted, Socket};
 use crate::command::STRING_MAX;
+use crate::config::AppendFsync;
 use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
 use crate::resp::request::{Decoder, Limits, ProtocolError, Request};
@@ -87,8 +88,14 @@ impl Connection {
         }
     }
 
+    /// Sends the replies so far. What they tell of survives what it is to survive by then.
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
+            if self.shared.config.append_fsync == AppendFsync::Always
+                && !self.shared.syncer.until_durable(self.shared.store.written()).await
+            {
+                return Err(io::Error::other("a sync has failed: what was written is not known"));
+            }
             self.socket.write_all(&self.output).await?;
             self.output.clear();
         }

@@ -48,6 +48,9 @@ pub struct Config {
         hide_env_values = true
     )]
     pub password: Option<String>,
+    /// Memory of what all clients send and are sent; who wants more of it is sent away
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cleavedb_named::size)]
+    pub client_memory: usize,
     /// Most clients at once
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_clients: usize,

@@ -4,6 +4,7 @@
 //! but when a command would wait: then the session goes to the pool with it, and comes back. So a
 //! slow disk stops one client, and no worker.
 
+mod budget;
 mod socket;
 mod connection;
 
@@ -20,6 +21,7 @@ use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
+use self::budget::Budget;
 use self::socket::Accepted;
 use crate::config::{AppendFsync, Config};
 use crate::shared::Shared;
@@ -62,7 +64,12 @@ impl Running {
         let listeners = runtime.block_on(Listeners::bind(&shared.config))?;
         let address = listeners.tcp.local_addr()?;
         let count = if shared.config.workers == 0 { processors } else { shared.config.workers };
-        let start = |number| worker(number, shared.clone(), runtime.handle().clone());
+        let rooms = Rooms {
+            shared: shared.clone(),
+            budget: Budget::new(shared.config.client_memory),
+            pool: runtime.handle().clone(),
+        };
+        let start = |number| worker(number, rooms.clone());
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors = workers.iter().map(|it| (it.clients.clone(), it.accepted.clone())).collect();
         runtime.spawn(accept(listeners, shared.clone(), doors));
@@ -191,34 +198,55 @@ async fn accept(listeners: Listeners, shared: Arc<Shared>, doors: Vec<Door>) {
     }
 }
 
-fn worker(number: usize, shared: Arc<Shared>, pool: Handle) -> io::Result<Worker> {
+/// The place of a client at its worker, which is free when this is dropped, even by a panic.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What connections need.
+#[derive(Clone)]
+struct Rooms {
+    shared: Arc<Shared>,
+    budget: Arc<Budget>,
+    /// Where commands run that wait.
+    pool: Handle,
+}
+
+fn worker(number: usize, rooms: Rooms) -> io::Result<Worker> {
     let clients = Arc::new(AtomicUsize::new(0));
     let (accepted, sockets) = unbounded_channel();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let of_thread = clients.clone();
-    let thread =
-        std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(move || {
-            LocalSet::new().block_on(&runtime, serve_all(sockets, shared, pool, of_thread))
-        })?;
+    let thread = std::thread::Builder::new()
+        .name(format!("cleave-worker-{number}"))
+        .spawn(move || LocalSet::new().block_on(&runtime, serve_all(sockets, rooms, of_thread)))?;
     Ok(Worker { clients, accepted, thread })
 }
 
 async fn serve_all(
     mut sockets: UnboundedReceiver<Accepted>,
-    shared: Arc<Shared>,
-    pool: Handle,
+    rooms: Rooms,
     clients: Arc<AtomicUsize>,
 ) {
     while let Some(socket) = tokio::select! {
         socket = sockets.recv() => socket,
-        () = shared.stop.cancelled() => None,
+        () = rooms.shared.stop.cancelled() => None,
     } {
-        let (shared, pool, clients) = (shared.clone(), pool.clone(), clients.clone());
+        let (rooms, place) = (rooms.clone(), Place(clients.clone()));
         tokio::task::spawn_local(async move {
             // A client that has gone is no error of the server.
-            let _ = connection::serve(socket, shared, pool).await;
-            clients.fetch_sub(1, Ordering::Relaxed);
+            let _ = connection::serve(socket, rooms).await;
+            drop(place);
         });
+    }
+    // Clients that were accepted and never served.
+    sockets.close();
+    while sockets.try_recv().is_ok() {
+        clients.fetch_sub(1, Ordering::Relaxed);
     }
     let begun = tokio::time::Instant::now();
     while clients.load(Ordering::Relaxed) > 0 && begun.elapsed() < STOP_TIME {

@@ -9,6 +9,8 @@ use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
+use super::Rooms;
+use super::budget::Share;
 use super::socket::{Accepted, Socket};
 use crate::command::STRING_MAX;
 use crate::config::AppendFsync;
@@ -32,13 +34,16 @@ struct Connection {
     pool: Handle,
     input: BytesMut,
     output: BytesMut,
+    /// What both take of the memory of all clients.
+    share: Share,
     decoder: Decoder,
     /// Away while a command is in the pool.
     session: Option<Session>,
 }
 
 /// Serves a client until it goes, or the server stops.
-pub(super) async fn serve(socket: Accepted, shared: Arc<Shared>, pool: Handle) -> io::Result<()> {
+pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
+    let Rooms { shared, budget, pool } = rooms;
     let socket = socket.enter()?;
     let id = shared.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let session = Some(Session::new(&shared, id));
@@ -49,6 +54,7 @@ pub(super) async fn serve(socket: Accepted, shared: Arc<Shared>, pool: Handle) -
         pool,
         input: BytesMut::new(),
         output: BytesMut::new(),
+        share: Share::new(budget),
         decoder: Decoder::default(),
         session,
     };
@@ -71,6 +77,7 @@ impl Connection {
             if self.input.is_empty() {
                 // A client that waits holds no memory.
                 (self.input, self.output) = (BytesMut::new(), BytesMut::new());
+                self.share.set(0);
             }
             tokio::select! {
                 ready = self.socket.readable() => ready?,
@@ -79,6 +86,10 @@ impl Connection {
             let missing = self.decoder.wanted().unwrap_or_default();
             let missing = missing.saturating_sub(self.input.len());
             self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
+            if !self.share.set(self.input.capacity() + self.decoder.memory()) {
+                let why = b"-ERR the clients take too much memory: see client-memory\r\n";
+                return self.socket.write_all(why).await;
+            }
             match self.socket.try_read(&mut self.input) {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}

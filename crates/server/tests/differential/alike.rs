@@ -1,0 +1,97 @@
+//! What differs on purpose, and how two replies are compared.
+
+use std::collections::BTreeSet;
+
+use crate::wire::Value;
+
+/// How replies of a command may differ. Errors may only where the rule is [`Rule::Refused`].
+#[derive(Clone, Copy)]
+enum Rule {
+    /// The same items, in whatever order.
+    Order,
+    /// Integers that are no further apart; negative ones and errors are equal.
+    Near(i64),
+    /// Both of one kind: text, number, list or nothing.
+    Kind,
+    /// Both are errors, each in its words.
+    Refused,
+}
+
+/// Seconds and milliseconds that replies of a pipeline may take.
+const SECONDS: i64 = 20;
+const MILLIS: i64 = 1000 * SECONDS;
+
+/// What differs on purpose: a command, or its first words; how; and why.
+const ON_PURPOSE: &[(&str, Rule, &str)] = &[
+    ("keys", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("scan", Rule::Kind, "cursors and their order are each server's own; whole walks are compared"),
+    ("randomkey", Rule::Kind, "drawn; that the key is there is checked between steps"),
+    ("ttl", Rule::Near(SECONDS), "clocks"),
+    ("pttl", Rule::Near(MILLIS), "clocks"),
+    ("expiretime", Rule::Near(SECONDS), "clocks"),
+    ("pexpiretime", Rule::Near(MILLIS), "clocks"),
+    ("time", Rule::Kind, "clocks"),
+    ("lastsave", Rule::Kind, "clocks"),
+    ("dbsize", Rule::Near(8), "Redis counts keys that are over; the count is compared between steps"),
+    ("object encoding", Rule::Kind, "Redis tells how a value was made; ours what it would be if set"),
+    ("object refcount", Rule::Kind, "Redis shares small numbers"),
+    ("object idletime", Rule::Kind, "ours does not note reads"),
+    ("memory usage", Rule::Kind, "bytes of a record, not of an object"),
+    ("memory", Rule::Refused, "no statistics of an allocator"),
+    ("hello", Rule::Kind, "numbers of clients"),
+    ("client id", Rule::Kind, "numbers of clients"),
+    ("client list", Rule::Kind, "addresses, and fields of Redis's buffers"),
+    ("client info", Rule::Kind, "addresses, and fields of Redis's buffers"),
+    ("client help", Rule::Kind, "fewer subcommands"),
+    ("client", Rule::Refused, "fewer subcommands: tracking and pauses are not there"),
+    ("command help", Rule::Kind, "fewer subcommands"),
+    ("command", Rule::Kind, "fewer commands"),
+    ("config get", Rule::Kind, "options of its own"),
+    ("config help", Rule::Kind, "fewer subcommands"),
+    ("config", Rule::Refused, "options of its own"),
+    ("info", Rule::Kind, "figures of its own"),
+    ("debug", Rule::Refused, "refused, in its own words"),
+    ("lolwut", Rule::Refused, "not there"),
+];
+
+/// Whether two replies to a command are equal but for what differs on purpose. `queue` has the
+/// commands that `EXEC` runs.
+pub fn alike(args: &[Vec<u8>], ours: &Value, theirs: &Value, queue: &[Vec<Vec<u8>>]) -> bool {
+    let words: Vec<_> = args.iter().map(|argument| argument.to_ascii_lowercase()).collect();
+    if ours == theirs {
+        return true;
+    }
+    if words.first().is_some_and(|word| word == b"exec") {
+        let (Some(ours), Some(theirs)) = (ours.items(), theirs.items()) else { return false };
+        let alike = |((ours, theirs), args): ((_, _), &Vec<_>)| alike(args, ours, theirs, &[]);
+        return ours.len() == theirs.len() && ours.iter().zip(theirs).zip(queue).all(alike);
+    }
+    let names = |name: &str| {
+        let mut words = words.iter();
+        name.split(' ').all(|part| words.next().is_some_and(|word| word == part.as_bytes()))
+    };
+    ON_PURPOSE.iter().any(|(name, rule, _)| names(name) && allows(*rule, ours, theirs))
+}
+
+fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
+    match rule {
+        Rule::Order => sorted(ours).is_some_and(|ours| Some(ours) == sorted(theirs)),
+        Rule::Near(most) => match (ours.integer(), theirs.integer()) {
+            (Some(ours @ 0..), Some(theirs @ 0..)) => (ours - theirs).abs() <= most,
+            _ => false,
+        },
+        Rule::Kind => !ours.is_error() && kind(ours) == kind(theirs),
+        Rule::Refused => ours.is_error() && (theirs.is_error() || kind(theirs) != 0),
+    }
+}
+
+fn sorted(value: &Value) -> Option<BTreeSet<&[u8]>> {
+    value.items()?.iter().map(Value::bulk).collect()
+}
+
+fn kind(value: &Value) -> u8 {
+    match value {
+        Value::Line(line) => line[0],
+        Value::Bulk(kind, _) | Value::Many(kind, _) => *kind,
+    }
+}

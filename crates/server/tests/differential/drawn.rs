@@ -1,0 +1,412 @@
+//! Commands that are drawn from a seed.
+
+use fastrand::Rng;
+
+use crate::wire::array;
+
+/// The commands: words in small letters are themselves, and capitals stand for a kind of argument
+/// ([`argument`]). What stands in brackets may be left out, in whatever order; what has a plus comes
+/// once or a few times.
+const FORMS: &str = "\
+get K
+set K V [nx] [xx] [get] [keepttl] [ex S] [px M] [exat A] [pxat B]
+set K V
+set K I
+setnx K V
+setex K S V
+psetex K M V
+getset K V
+getdel K
+getex K [ex S] [px M] [exat A] [pxat B] [persist]
+mget K+
+mset PAIR+
+msetnx PAIR+
+append K V
+strlen K
+getrange K I I
+getrange K O O
+substr K O O
+setrange K O V
+incr K
+decr K
+incrby K I
+decrby K I
+incrbyfloat K F
+lcs K K [len] [idx] [minmatchlen O] [withmatchlen]
+del K+
+unlink K+
+exists K+
+touch K+
+type K
+keys P
+scan 0 [match P] [count O] [type T]
+scan I [match P] [count I] [type T]
+randomkey
+dbsize
+rename K K
+renamenx K K
+copy K K [replace] [db D]
+move K D
+swapdb D D
+flushdb [async] [sync]
+flushall [sync]
+expire K S [nx] [xx] [gt] [lt]
+pexpire K M [nx] [xx] [gt] [lt]
+expireat K A [nx] [xx] [gt] [lt]
+pexpireat K B [nx] [xx] [gt] [lt]
+persist K
+ttl K
+pttl K
+expiretime K
+pexpiretime K
+object encoding K
+object refcount K
+object idletime K
+object freq K
+object help
+object V K
+memory usage K [samples I]
+memory usage K
+memory help
+memory V
+ping
+ping V
+echo V
+select D
+hello [setname V] [auth V V]
+hello 2
+hello 3 [setname V]
+hello I [setname V]
+auth V
+auth default V
+auth V V
+quit
+reset
+client id
+client getname
+client setname V
+client list [type T] [id I]
+client info
+client no-evict on
+client no-evict V
+client reply V
+client unblock I
+client getredir
+client setinfo lib-name V
+client V V
+command
+command count
+command info T
+command list [filterby pattern P]
+command list filterby T T
+command docs get set
+command getkeys ANY+
+command getkeys set K V
+command getkeys mset PAIR+
+command getkeysandflags get K
+command help
+command V
+config get port maxclients
+config get V
+config set V V
+config resetstat
+config help
+config V
+info
+info server
+info V
+time
+lastsave
+debug object K
+debug V
+wait 0 O
+wait D 1
+multi
+exec
+discard
+watch K+
+unwatch
+lolwut V
+V V V
+";
+
+/// Forms that are drawn more often, since what they do needs several commands.
+const OFTEN: &str = "\
+multi
+exec
+multi
+exec
+discard
+watch K+
+set K V [nx] [xx] [get] [keepttl] [ex S] [px M] [exat A] [pxat B]
+set K V
+set K I
+incrbyfloat K F
+get K
+select D
+";
+
+/// A command of a pipeline.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Arguments, each with its length.
+    Array(Vec<Vec<u8>>),
+    /// A line of words.
+    Line(Vec<Vec<u8>>),
+    /// Bytes that are no command: the connection ends.
+    Noise(&'static [u8]),
+}
+
+impl Call {
+    /// The bytes that are sent.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Array(args) => array(args),
+            Self::Line(words) => {
+                let quoted = |word: &Vec<u8>| {
+                    let hex: String = word.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+                    format!("\"{hex}\"")
+                };
+                let words: Vec<_> = words.iter().map(quoted).collect();
+                format!("{}\r\n", words.join(" ")).into_bytes()
+            }
+            Self::Noise(bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// The arguments; none of noise.
+    pub fn args(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Array(args) | Self::Line(args) => args,
+            Self::Noise(_) => &[],
+        }
+    }
+
+    /// One line for people.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Noise(bytes) => format!("noise \"{}\"", bytes.escape_ascii()),
+            _ => {
+                let args = self.args().iter();
+                let args: Vec<_> =
+                    args.map(|argument| format!("\"{}\"", argument.escape_ascii())).collect();
+                args.join(" ")
+            }
+        }
+    }
+}
+
+/// Commands that one client sends at once.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The number of the client.
+    pub client: usize,
+    /// The commands.
+    pub calls: Vec<Call>,
+    /// Where the bytes are cut.
+    pub cuts: Vec<usize>,
+    /// Whether time passes behind it, in which short lives end.
+    pub is_short: bool,
+}
+
+/// Names of all commands that are drawn.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FORMS.lines().filter_map(|form| form.split(' ').next())
+}
+
+/// The steps of a round, for this number of clients.
+pub fn steps(rng: &mut Rng, clients: usize) -> Vec<Step> {
+    (0..rng.usize(1..60)).map(|_| step(rng, clients)).collect()
+}
+
+fn step(rng: &mut Rng, clients: usize) -> Step {
+    let client = rng.usize(..clients);
+    if rng.u8(..40) == 0 {
+        let calls = vec![Call::Array(short(rng))];
+        return Step { client, calls, cuts: Vec::new(), is_short: true };
+    }
+    let count = match rng.u8(..10) {
+        0..5 => 1,
+        5..9 => rng.usize(2..10),
+        _ => rng.usize(10..=50),
+    };
+    let mut calls: Vec<_> = (0..count).map(|_| call(rng)).collect();
+    if rng.u8(..60) == 0 {
+        let noise: [&[u8]; 7] = [
+            b"*1\r\nfoo\r\n",
+            b"*x\r\n",
+            b"*1048577\r\n",
+            b"*1\r\n$-1\r\n",
+            b"*1\r\n$67108865\r\n",
+            b"get \"a\r\n",
+            b"get 'a'b\r\n",
+        ];
+        calls.push(Call::Noise(one_of(rng, &noise)));
+    }
+    let len: usize = calls.iter().map(|call| call.bytes().len()).sum();
+    let cuts = if rng.bool() { 0 } else { rng.usize(1..5) };
+    let mut cuts: Vec<_> = (0..cuts).map(|_| rng.usize(..=len)).collect();
+    cuts.sort_unstable();
+    Step { client, calls, cuts, is_short: false }
+}
+
+/// A write of a life that ends before the next step.
+fn short(rng: &mut Rng) -> Vec<Vec<u8>> {
+    let forms = ["set K V px 20", "pexpire K 20", "psetex K 20 V", "getex K px 20", "set K V exat 1"];
+    let form = one_of(rng, &forms);
+    words(rng, form)
+}
+
+fn call(rng: &mut Rng) -> Call {
+    let forms = if rng.u8(..5) == 0 { OFTEN } else { FORMS };
+    let count = forms.lines().count();
+    let form = forms.lines().nth(rng.usize(..count)).unwrap();
+    if matches!(form, "quit" | "reset" | "command" | "flushall [sync]") && rng.u8(..8) > 0 {
+        return call(rng);
+    }
+    let mut args = words(rng, form);
+    // A wrong WAIT could wait for ever.
+    if rng.u8(..12) == 0 && !args[0].eq_ignore_ascii_case(b"wait") {
+        spoil(rng, &mut args);
+    }
+    match rng.u8(..12) {
+        0 if !args[0].is_empty() => Call::Line(args),
+        _ => Call::Array(args),
+    }
+}
+
+/// Makes a command a wrong one, likely.
+fn spoil(rng: &mut Rng, args: &mut Vec<Vec<u8>>) {
+    let at = rng.usize(..args.len());
+    let kind = one_of(rng, &["V", "K", "I", "F", "D", "S", "ANY", "T"]);
+    let other = argument(rng, kind);
+    match rng.u8(..5) {
+        0 if args.len() > 1 => _ = args.pop(),
+        1 if args.len() > 1 => _ = args.remove(at.max(1)),
+        2 => args.push(other),
+        3 => args.insert(at.max(1), other),
+        _ if at > 0 => args[at] = other,
+        _ => args.push(args[at].clone()),
+    }
+}
+
+/// The arguments of a form.
+fn words(rng: &mut Rng, form: &str) -> Vec<Vec<u8>> {
+    let (must, may) = form.split_once(" [").unwrap_or((form, ""));
+    let mut options: Vec<&str> = may.split([']', '[']).filter(|it| !it.trim().is_empty()).collect();
+    rng.shuffle(&mut options);
+    let chosen = if rng.u8(..4) == 0 { 3 } else { rng.usize(..3) };
+    let parts = std::iter::once(must).chain(options.into_iter().take(chosen));
+    let mut args = Vec::new();
+    for word in parts.flat_map(|part| part.split(' ')) {
+        let times = if word.ends_with('+') { rng.usize(1..4) } else { 1 };
+        for _ in 0..times {
+            match word.trim_end_matches('+') {
+                "PAIR" => args.extend([argument(rng, "K"), argument(rng, "V")]),
+                kind => args.push(argument(rng, kind)),
+            }
+        }
+    }
+    args
+}
+
+fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.usize(..all.len())]
+}
+
+fn text(rng: &mut Rng, all: &[&[u8]]) -> Vec<u8> {
+    one_of(rng, all).to_vec()
+}
+
+/// An argument of a kind, or the word itself in letters of either case.
+fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
+    let wrong = rng.u8(..12) == 0;
+    match kind {
+        "I" if rng.bool() => rng.i32(-20..20).to_string().into(),
+        "I" => integer(rng),
+        "S" | "M" | "A" | "B" if wrong => integer(rng),
+        // Lives of different lengths, so that the clocks of both compare two of them alike.
+        "S" => rng.u32(1000..1_000_000_000).to_string().into(),
+        "M" => rng.u64(1_000_000..1_000_000_000_000).to_string().into(),
+        "A" => rng.u64(4_000_000_000..5_000_000_000).to_string().into(),
+        "B" => rng.u64(4_000_000_000_000..5_000_000_000_000).to_string().into(),
+        "O" if wrong => integer(rng),
+        "O" => rng.i32(-12..12).to_string().into(),
+        "D" if wrong => integer(rng),
+        "D" => text(rng, &[b"0", b"0", b"1", b"15", b"16", b"-1"]),
+        "F" => float(rng),
+        "K" => text(rng, &[b"a", b"b", b"c", b"ab", b"key:1", b"key:2", b"", b"\xff\0\r\n"]),
+        "P" => text(
+            rng,
+            &[b"*", b"a*", b"key:?", b"[a-c]", b"[^a]*", b"", b"\\a", b"*b", b"k*:[12]", b"[c-a", b"\xff*"],
+        ),
+        "T" => text(rng, &[b"string", b"STRING", b"hash", b"normal", b"get", b"none", b"list"]),
+        "V" => value(rng),
+        "ANY" => {
+            let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);
+            argument(rng, kind)
+        }
+        word => {
+            let upper = rng.bool();
+            let word = if upper { word.to_ascii_uppercase() } else { word.to_owned() };
+            word.into_bytes()
+        }
+    }
+}
+
+fn integer(rng: &mut Rng) -> Vec<u8> {
+    let edges: [&[u8]; 20] = [
+        b"0",
+        b"1",
+        b"-1",
+        b"10",
+        b"",
+        b"x",
+        b" 1",
+        b"1 ",
+        b"01",
+        b"+1",
+        b"-0",
+        b"1.0",
+        b"9223372036854775807",
+        b"-9223372036854775808",
+        b"9223372036854775808",
+        b"-9223372036854775809",
+        b"9223372036854776",
+        b"-9223372036854776",
+        b"18446744073709551615",
+        b"2147483648",
+    ];
+    text(rng, &edges)
+}
+
+fn float(rng: &mut Rng) -> Vec<u8> {
+    match rng.u8(..8) {
+        0 => rng.i32(-1000..1000).to_string().into(),
+        1 => format!("{}", f64::from(rng.i32(-100_000..100_000)) / 1000.0).into(),
+        2 => format!("{:e}", rng.f64() * 10_f64.powi(rng.i32(-20..20))).into(),
+        3 => format!("{}.{}", rng.i64(..), rng.u64(..)).into(),
+        4 => format!("{}e{}", rng.i32(-99..99), rng.i32(-25..25)).into(),
+        5 => integer(rng),
+        _ => text(
+            rng,
+            &[
+                b"1.5", b"-0.1", b"0.1", b"3.0e3", b"1e400", b"1e5000", b"inf", b"-inf", b"nan", b"0x10",
+                b"0x1.8p1", b".5", b"5.", b".", b"1e", b"1e+2", b"+1.5", b"--1", b"1e-30", b"infinity",
+                b"1e-5000", b"1.5x", b"1\0", b" 1.5", b"1.5 ", b"-0.0", b"1e17", b"1e18", b"3.0",
+            ],
+        ),
+    }
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    match rng.u8(..10) {
+        0..3 => rng.i32(-100..100).to_string().into(),
+        3 => integer(rng),
+        4 => float(rng),
+        5 => (0..rng.usize(..20)).map(|_| rng.u8(..)).collect(),
+        6 => (0..rng.usize(..200)).map(|_| rng.u8(b'a'..b'd')).collect(),
+        7 => vec![rng.u8(..); rng.usize(..3000)],
+        _ => text(rng, &[b"", b"a", b"ohmytext", b"mynewtext", b"GET", b"nx", b"ex", b"help"]),
+    }
+}

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clients;
 mod command;
 mod config;
 mod exec;

@@ -1,32 +1,37 @@
 //! A client's session: what it has chosen, and the commands about that.
 
 mod about;
+mod client;
 mod transaction;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use subtle::ConstantTimeEq;
 
-use crate::command::args::{is, number};
+use crate::clients::{Chosen, Connected};
+use crate::command::args::{is, number, showing, shown, syntax};
 use crate::command::keys;
 use crate::command::table::{self, Action, Command, flag};
 use crate::exec::{Answer, Blind, Effects, Held, Stop, View};
 use crate::resp::reply::{Protocol, Reply};
+use crate::resp::request::integer;
 use crate::shared::Shared;
 
+use self::client::Wanted;
 use self::transaction::Transaction;
 
 /// What a client has chosen.
 pub struct Session {
-    /// Its number, which no other client of this process has.
-    pub id: u64,
+    /// The client, as others see it.
+    client: Arc<Connected>,
     /// The version of the protocol.
     pub protocol: Protocol,
     /// Whether the connection ends behind the reply.
     pub is_over: bool,
     database: usize,
-    name: Vec<u8>,
+    wanted: Wanted,
     /// Whether it has said who it is, or need not.
     is_known: bool,
     transaction: Transaction,
@@ -34,13 +39,13 @@ pub struct Session {
 
 impl Session {
     /// The session of a new client.
-    pub fn new(shared: &Shared, id: u64) -> Self {
+    pub fn new(shared: &Shared, client: Arc<Connected>) -> Self {
         Self {
-            id,
+            client,
             protocol: Protocol::Two,
             is_over: false,
             database: 0,
-            name: Vec::new(),
+            wanted: Wanted::All,
             is_known: shared.config.password.is_none(),
             transaction: Transaction::default(),
         }
@@ -58,11 +63,27 @@ impl Session {
         args: &[&[u8]],
         may_wait: bool,
     ) -> Result<Reply, Waits> {
+        let reply = self.answer(shared, args, may_wait)?;
+        Ok(self.wanted(reply))
+    }
+
+    fn answer(
+        &mut self,
+        shared: &Arc<Shared>,
+        args: &[&[u8]],
+        may_wait: bool,
+    ) -> Result<Reply, Waits> {
         let command = match self.checked(args) {
             Ok(command) => command,
-            Err(error) => {
+            Err(why) if is(args[0], "EXEC") => {
+                self.end_transaction(shared);
+                let why = why.strip_prefix(b"ERR ").unwrap_or(&why);
+                let before = b"EXECABORT Transaction discarded because of: ";
+                return Ok(Reply::error([before, why].concat()));
+            }
+            Err(why) => {
                 self.transaction.refuse();
-                return Ok(error);
+                return Ok(Reply::error(why));
             }
         };
         if self.transaction.is_open() && !command.is(flag::NO_MULTI) {
@@ -79,17 +100,15 @@ impl Session {
         }
     }
 
-    /// The command that is called, if this client may call it so.
-    fn checked(&self, args: &[&[u8]]) -> Result<&'static Command, Reply> {
-        let Some(command) = table::find(args[0]) else { return Err(unknown(args)) };
+    /// The command that is called, if this client may call it so, or why not.
+    fn checked(&self, args: &[&[u8]]) -> Result<&'static Command, Bytes> {
+        let Some(command) = table::find(args) else { return Err(unknown(args)) };
         if !command.takes(args.len()) {
             let name = command.name;
-            return Err(Reply::error(format!(
-                "ERR wrong number of arguments for '{name}' command"
-            )));
+            return Err(format!("ERR wrong number of arguments for '{name}' command").into());
         }
         if !self.is_known && !command.is(flag::NO_AUTH) {
-            return Err(Reply::error("NOAUTH Authentication required."));
+            return Err("NOAUTH Authentication required.".into());
         }
         Ok(command)
     }
@@ -127,7 +146,7 @@ impl Session {
     ) -> Option<Reply> {
         let command = self.checked(args).ok().filter(|command| command.is(flag::BLIND))?;
         let Action::Data(run) = command.action else { return None };
-        if self.transaction.is_open() {
+        if self.transaction.is_open() || self.wanted != Wanted::All {
             return None;
         }
         let view = View::new(blind, &shared.scans, self.database, now());
@@ -180,9 +199,8 @@ impl Session {
             },
             "echo" => Ok(Reply::Bulk(args[1].to_vec().into())),
             "select" => {
-                let invalid = |_| Stop::error("ERR invalid DB index");
-                number(args[1]).map_err(invalid)?;
                 self.database = keys::database(args[1], shared.store.databases())?;
+                self.client.choose(|chosen| chosen.database = self.database);
                 Ok(Reply::OK)
             }
             "hello" => self.hello(shared, args),
@@ -193,15 +211,10 @@ impl Session {
             }
             "reset" => {
                 self.unwatch(shared);
-                *self = Self::new(shared, self.id);
+                *self = Self::new(shared, self.client.clone());
+                self.client.choose(|chosen| *chosen = Chosen::default());
                 Ok(Reply::Status("RESET"))
             }
-            "client" => self.client(args),
-            "command" => about::command(args),
-            "config" => about::config(shared, args),
-            "info" => Ok(about::info(shared, args)),
-            "time" => Ok(about::time()),
-            "lastsave" => Ok(Reply::Integer(shared.started.as_secs().cast_signed())),
             "multi" => self.multi(),
             "exec" => self.exec(shared, may_wait),
             "discard" => self.discard(shared),
@@ -210,12 +223,14 @@ impl Session {
                 self.unwatch(shared);
                 Ok(Reply::OK)
             }
+            "wait" => wait(args),
             "shutdown" => {
                 shared.stop.cancel();
                 self.is_over = true;
                 Ok(Reply::OK)
             }
-            other => Err(Stop::error(format!("ERR '{other}' is not there"))),
+            name if name.starts_with("client|") => self.client(shared, name, args),
+            name => about::about(shared, name, args),
         }
     }
 
@@ -223,14 +238,16 @@ impl Session {
         let (user, password) = match args {
             [_, password] => (&b"default"[..], *password),
             [_, user, password] => (*user, *password),
-            _ => return Err(Stop::error("ERR syntax error")),
+            _ => return Err(syntax()),
         };
-        let Some(expected) = &shared.config.password else {
+        let expected = shared.config.password.as_deref();
+        if expected.is_none() && args.len() == 2 {
             let why = "ERR AUTH <password> called without any password configured for the default \
                        user. Are you sure your configuration is correct?";
-            return if args.len() == 2 { Err(Stop::error(why)) } else { Ok(Reply::OK) };
-        };
-        if user != b"default" || !bool::from(expected.as_bytes().ct_eq(password)) {
+            return Err(Stop::error(why));
+        }
+        let is_right = expected.is_none_or(|it| it.as_bytes().ct_eq(password).into());
+        if user != b"default" || !is_right {
             let why = "WRONGPASS invalid username-password pair or user is disabled.";
             return Err(Stop::error(why));
         }
@@ -240,19 +257,17 @@ impl Session {
 
     /// `HELLO [version [AUTH user password] [SETNAME name]]`
     fn hello(&mut self, shared: &Shared, args: &[&[u8]]) -> Answer {
-        let protocol = match args.get(1) {
+        let protocol = match args.get(1).map(|text| integer(text)) {
             None => self.protocol,
-            Some(text) => match number(text) {
-                Ok(2) => Protocol::Two,
-                Ok(3) => Protocol::Three,
-                Ok(_) => return Err(Stop::error("NOPROTO unsupported protocol version")),
-                Err(_) => {
-                    let why = "ERR Protocol version is not an integer or out of range";
-                    return Err(Stop::error(why));
-                }
-            },
+            Some(Some(2)) => Protocol::Two,
+            Some(Some(3)) => Protocol::Three,
+            Some(Some(_)) => return Err(Stop::error("NOPROTO unsupported protocol version")),
+            Some(None) => {
+                let why = "ERR Protocol version is not an integer or out of range";
+                return Err(Stop::error(why));
+            }
         };
-        let (mut words, mut name) = (args.get(2..).unwrap_or_default(), None);
+        let mut words = args.get(2..).unwrap_or_default();
         while let [word, rest @ ..] = words {
             words = match rest {
                 [user, password, rest @ ..] if is(word, "AUTH") => {
@@ -260,25 +275,32 @@ impl Session {
                     rest
                 }
                 [text, rest @ ..] if is(word, "SETNAME") => {
-                    name = Some(about::checked_name(text)?);
+                    let name = client::checked_name(text)?;
+                    self.client.choose(|chosen| chosen.name = name);
                     rest
                 }
-                _ => {
-                    let word = String::from_utf8_lossy(word);
-                    let why = format!("ERR Syntax error in HELLO option '{word}'");
-                    return Err(Stop::error(why));
-                }
+                _ => return Err(showing("ERR Syntax error in HELLO option '", word, "'")),
             };
         }
         if !self.is_known {
             let why = "NOAUTH HELLO must be called with the client already authenticated, otherwise \
-                       the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
-                       client and select the RESP protocol version at the same time";
+                       the HELLO AUTH <user> <pass> option can be used to authenticate the client \
+                       and select the RESP protocol version at the same time";
             return Err(Stop::error(why));
         }
         self.protocol = protocol;
-        self.name = name.unwrap_or_else(|| std::mem::take(&mut self.name));
-        Ok(about::hello(self))
+        self.client.choose(|chosen| chosen.protocol = protocol);
+        Ok(about::hello(&self.client))
+    }
+}
+
+/// `WAIT copies milliseconds`: no copy is there, and none comes while a client waits.
+fn wait(args: &[&[u8]]) -> Answer {
+    number(args[1])?;
+    match integer(args[2]) {
+        None => Err(Stop::error("ERR timeout is not an integer or out of range")),
+        Some(..0) => Err(Stop::error("ERR timeout is negative")),
+        Some(_) => Ok(Reply::Integer(0)),
     }
 }
 
@@ -291,17 +313,20 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-fn unknown(args: &[&[u8]]) -> Reply {
-    let cut = |text: &[u8], most: usize| {
-        String::from_utf8_lossy(&text[..text.len().min(most)]).into_owned()
-    };
-    let mut shown = String::new();
+fn unknown(args: &[&[u8]]) -> Bytes {
+    let name = shown(args[0], 128);
+    if let (Some(_), Some(word)) = (table::find(&args[..1]), args.get(1)) {
+        let name = name.to_ascii_uppercase();
+        let parts = [b"ERR unknown subcommand '", shown(word, 128), b"'. Try ", &name, b" HELP."];
+        return parts.concat().into();
+    }
+    let mut listed = Vec::new();
     for argument in &args[1..] {
-        if shown.len() >= 128 {
+        if listed.len() >= 128 {
             break;
         }
-        shown += &format!("'{}' ", cut(argument, 128 - shown.len()));
+        listed.extend([b"'", shown(argument, 128 - listed.len()), b"' "].concat());
     }
-    let name = cut(args[0], 128);
-    Reply::error(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    let before = b"', with args beginning with: ";
+    [b"ERR unknown command '", name, before, &listed].concat().into()
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::clients::Clients;
 use crate::config::Config;
 use crate::exec::{Store, Syncer};
 use crate::model::scan::Scans;
@@ -30,6 +31,8 @@ pub struct Shared {
     pub store: Store,
     /// Syncs for all clients, if writes are to be durable before their replies.
     pub syncer: Syncer,
+    /// Clients that are connected.
+    pub clients: Clients,
     /// Cursors of scans.
     pub scans: Scans,
     /// Counts.
@@ -48,6 +51,7 @@ impl Shared {
             config,
             store,
             syncer: Syncer::default(),
+            clients: Clients::default(),
             scans: Scans::default(),
             counts: Counts::default(),
             stop: CancellationToken::new(),

@@ -13,6 +13,27 @@ pub fn number(text: &[u8]) -> Answer<i64> {
     integer(text).ok_or_else(|| Stop::error("ERR value is not an integer or out of range"))
 }
 
+/// A number of 32 bits, with an error of its own, if it has one.
+pub fn small(text: &[u8], error: Option<&'static str>) -> Answer<i32> {
+    let number = match error {
+        None => number(text)?,
+        Some(error) => integer(text).ok_or_else(|| Stop::error(error))?,
+    };
+    let why = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    i32::try_from(number).map_err(|_| Stop::error(error.unwrap_or(why)))
+}
+
+/// The begin of an argument as errors show it: no more than `most` bytes, and none behind a zero.
+pub fn shown(argument: &[u8], most: usize) -> &[u8] {
+    let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+    &text[..text.len().min(most)]
+}
+
+/// An error that shows an argument between two texts.
+pub fn showing(before: &str, argument: &[u8], behind: &str) -> Stop {
+    Stop::error([before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat())
+}
+
 /// Whether an argument is a word, in whatever case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())

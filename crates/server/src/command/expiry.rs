@@ -1,6 +1,6 @@
 //! Commands of the time that keys have.
 
-use super::args::{Unit, is, number};
+use super::args::{Unit, is, number, showing};
 use crate::exec::{Answer, Stop, View};
 use crate::model::record::Content;
 use crate::resp::reply::Reply;
@@ -24,8 +24,7 @@ impl When {
                 _ if is(word, "GT") => when.later = true,
                 _ if is(word, "LT") => when.earlier = true,
                 _ => {
-                    let word = String::from_utf8_lossy(word);
-                    return Err(Stop::error(format!("ERR Unsupported option {word}")));
+                    return Err(showing("ERR Unsupported option ", word, ""));
                 }
             }
         }
@@ -51,9 +50,9 @@ impl When {
 }
 
 fn expire_in<'a>(args: &[&'a [u8]], view: &mut View<'a>, unit: Unit, name: &str) -> Answer {
+    let when = When::of(&args[3..])?;
     let count = number(args[2])?;
     let invalid = || Stop::error(format!("ERR invalid expire time in '{name}' command"));
-    let when = When::of(&args[3..])?;
     let until = unit.time(count, view.now).ok_or_else(invalid)?;
     let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
     if !when.allows(record.until, until) {

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::args::{is, number, syntax};
+use super::args::{is, number, small, syntax};
 use super::glob;
 use crate::exec::{Answer, Stop, View};
-use crate::model::record::Content;
+use crate::model::record::{Content, Head, Record};
 use crate::resp::reply::Reply;
+use crate::resp::request::integer;
 
 /// `DEL key [key ...]`, and `UNLINK`: a key goes in one step, whatever it has.
 pub fn del<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
@@ -103,7 +104,10 @@ pub fn renamenx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 
 /// The number of a database.
 pub fn database(text: &[u8], databases: usize) -> Answer<usize> {
-    let number = number(text)?;
+    number_of_database(small(text, None)?, databases)
+}
+
+fn number_of_database(number: i32, databases: usize) -> Answer<usize> {
     let database = usize::try_from(number).ok().filter(|database| *database < databases);
     database.ok_or_else(|| Stop::error("ERR DB index is out of range"))
 }
@@ -170,11 +174,94 @@ pub fn flushall<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     Ok(Reply::OK)
 }
 
+/// `SWAPDB database database`: rewrites all keys of both.
+pub fn swapdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let first = small(args[1], Some("ERR invalid first DB index"))?;
+    let second = small(args[2], Some("ERR invalid second DB index"))?;
+    let [first, second] = [first, second].map(|it| number_of_database(it, view.databases));
+    let (first, second) = (first?, second?);
+    if first == second {
+        return Ok(Reply::OK);
+    }
+    let of_first = view.all(first)?;
+    let of_second = view.all(second)?;
+    for (database, records) in [(first, of_second), (second, of_first)] {
+        view.clear(database);
+        for (key, Record { until, content: Content::String(value) }) in records {
+            view.put_in(database, key, value.to_vec(), until);
+        }
+    }
+    Ok(Reply::OK)
+}
+
+/// `OBJECT ENCODING key`: how Redis would keep the value, if it was set as it is.
+pub fn object_encoding(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    Ok(view.string(args[2])?.map_or(Reply::Nil, |(value, _)| {
+        let encoding = match value.len() {
+            ..=20 if integer(&value).is_some() => "int",
+            ..=44 => "embstr",
+            _ => "raw",
+        };
+        Reply::Bulk(encoding.into())
+    }))
+}
+
+/// `OBJECT REFCOUNT key`: a value has one key.
+pub fn object_refcount(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    Ok(if view.exists(args[2])? { Reply::Integer(1) } else { Reply::Nil })
+}
+
+/// `OBJECT IDLETIME key`
+pub fn object_idletime(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    match view.exists(args[2])? {
+        true => Err(Stop::error("ERR idle time is not tracked, since reads write nothing")),
+        false => Ok(Reply::Nil),
+    }
+}
+
+/// `OBJECT FREQ key`
+pub fn object_freq(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let why = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+               note that when switching between policies at runtime LRU and LFU data will take \
+               some time to adjust.";
+    if view.exists(args[2])? { Err(Stop::error(why)) } else { Ok(Reply::Nil) }
+}
+
+/// `MEMORY USAGE key [SAMPLES count]`: the bytes of the key and its record, before compression.
+pub fn memory_usage(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    for pair in args[3..].chunks(2) {
+        match pair {
+            [word, count] if is(word, "SAMPLES") => {
+                if number(count)? < 0 {
+                    return Err(syntax());
+                }
+            }
+            _ => return Err(syntax()),
+        }
+    }
+    Ok(view.record(args[2])?.map_or(Reply::Nil, |record| {
+        let Content::String(value) = &record.content;
+        let head = Head::of_string(record.until);
+        Reply::Integer((args[2].len() + head.as_bytes().len() + value.len()) as i64)
+    }))
+}
+
+/// The number of a cursor, as C's `strtoul` reads it: a negative one counts from the end of 64 bits.
+fn cursor(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?;
+    match text.strip_prefix('-') {
+        _ if text.is_empty() => Some(0),
+        Some(digits) => {
+            digits.parse().ok().filter(|_| !digits.starts_with('+')).map(u64::wrapping_neg)
+        }
+        None => text.parse().ok(),
+    }
+}
+
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let invalid = || Stop::error("ERR invalid cursor");
-    let cursor = str::from_utf8(args[1]).ok().and_then(|text| text.parse().ok());
-    let from = view.scans.place(cursor.ok_or_else(invalid)?);
+    let from = view.scans.place(cursor(args[1]).ok_or_else(invalid)?);
     let (mut pattern, mut count, mut of_type) = (&b"*"[..], 10, None);
     for pair in args[2..].chunks(2) {
         let [word, value] = pair else { return Err(syntax()) };

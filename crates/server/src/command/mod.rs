@@ -2,8 +2,11 @@
 
 pub mod args;
 mod expiry;
+mod float;
 pub mod glob;
+pub mod help;
 pub mod keys;
+mod lcs;
 mod strings;
 pub mod table;
 

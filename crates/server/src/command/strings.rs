@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::args::{Unit, is, number, syntax};
+use super::float::{self, NoSum};
 use crate::exec::{Answer, Stop, View};
 use crate::resp::reply::Reply;
 
@@ -24,6 +25,41 @@ pub fn get(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     view.string(args[1]).map(bulk_or_nil)
 }
 
+/// What words say about the end of a value.
+#[derive(Default)]
+struct Life<'a> {
+    /// It ends at a time: the number and its unit.
+    ends: Option<(Unit, &'a [u8])>,
+    /// The word `KEEPTTL` of `SET`, or `PERSIST` of `GETEX`.
+    stays: bool,
+}
+
+impl<'a> Life<'a> {
+    /// Adds a word, with the one behind it, if it has one. A unit may be named again.
+    fn add<'w>(
+        &mut self,
+        word: &[u8],
+        rest: &mut impl Iterator<Item = &'w &'a [u8]>,
+        stays: &str,
+    ) -> Answer<()>
+    where
+        'a: 'w,
+    {
+        if is(word, stays) && self.ends.is_none() {
+            self.stays = true;
+            return Ok(());
+        }
+        let is_free = |unit: &Unit| self.ends.is_none_or(|(other, _)| other == *unit);
+        let unit = Unit::of(word).filter(|unit| !self.stays && is_free(unit));
+        self.ends = Some((unit.ok_or_else(syntax)?, rest.next().ok_or_else(syntax)?));
+        Ok(())
+    }
+
+    fn deadline(&self, now: u64, command: &str) -> Answer<Option<u64>> {
+        self.ends.map(|(unit, count)| unit.deadline(count, now, command)).transpose()
+    }
+}
+
 /// What the words behind `SET key value` ask for.
 #[derive(Default)]
 struct SetTerms {
@@ -36,21 +72,17 @@ struct SetTerms {
 
 impl SetTerms {
     fn of(words: &[&[u8]], now: u64) -> Answer<Self> {
-        let (mut terms, mut words, mut timed) = (Self::default(), words.iter(), None);
+        let (mut terms, mut life, mut words) = (Self::default(), Life::default(), words.iter());
         while let Some(word) = words.next() {
             match word {
                 _ if is(word, "NX") && !terms.only_old => terms.only_new = true,
                 _ if is(word, "XX") && !terms.only_new => terms.only_old = true,
                 _ if is(word, "GET") => terms.returns_old = true,
-                _ if is(word, "KEEPTTL") && timed.is_none() => terms.keeps_deadline = true,
-                _ => {
-                    let unit = Unit::of(word).filter(|_| timed.is_none() && !terms.keeps_deadline);
-                    let count = words.next().ok_or_else(syntax)?;
-                    timed = Some((unit.ok_or_else(syntax)?, count));
-                }
+                _ => life.add(word, &mut words, "KEEPTTL")?,
             }
         }
-        terms.until = timed.map(|(unit, count)| unit.deadline(count, now, "set")).transpose()?;
+        terms.keeps_deadline = life.stays;
+        terms.until = life.deadline(now, "set")?;
         Ok(terms)
     }
 
@@ -126,22 +158,16 @@ pub fn getdel<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
 pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
-    let until = match &args[2..] {
-        [] => None,
-        [word] if is(word, "PERSIST") => Some(None),
-        [word, count] => {
-            let unit = Unit::of(word).ok_or_else(syntax)?;
-            Some(Some(unit.deadline(count, view.now, "getex")?))
-        }
-        _ => return Err(syntax()),
-    };
-    let found = view.string(args[1])?;
-    if let (Some((value, old)), Some(until)) = (&found, until)
-        && *old != until
-    {
+    let (mut life, mut words) = (Life::default(), args[2..].iter());
+    while let Some(word) = words.next() {
+        life.add(word, &mut words, "PERSIST")?;
+    }
+    let Some((value, old)) = view.string(args[1])? else { return Ok(Reply::Nil) };
+    let until = life.deadline(view.now, "getex")?;
+    if until.is_some() || life.stays && old.is_some() {
         view.put(args[1], value.to_vec(), until);
     }
-    Ok(bulk_or_nil(found))
+    Ok(Reply::Bulk(value))
 }
 
 /// `MGET key [key ...]`
@@ -251,6 +277,18 @@ fn add<'a>(key: &'a [u8], change: i64, view: &mut View<'a>) -> Answer {
     let new = old.checked_add(change).ok_or_else(overflow)?;
     view.put(key, itoa::Buffer::new().format(new).as_bytes().to_vec(), until);
     Ok(Reply::Integer(new))
+}
+
+/// `INCRBYFLOAT key number`
+pub fn incrbyfloat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
+    let found = view.string(args[1])?;
+    let (old, until) = found.unwrap_or((Bytes::from_static(b"0"), None));
+    let sum = float::sum(&old, args[2]).map_err(|why| match why {
+        NoSum::NoNumber => Stop::error("ERR value is not a valid float"),
+        NoSum::Infinite => Stop::error("ERR increment would produce NaN or Infinity"),
+    })?;
+    view.put(args[1], sum.clone().into_bytes(), until);
+    Ok(Reply::Bulk(sum.into()))
 }
 
 /// `INCR key`

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{Run, expiry, keys, strings};
+use super::{Run, expiry, help, keys, lcs, strings};
 
 /// What a command is for: bits of [`Command::flags`].
 pub mod flag {
@@ -29,6 +29,8 @@ pub mod flag {
     pub const NO_MULTI: u16 = 1 << 9;
     /// Arguments of it are not to be seen in logs.
     pub const SKIP_MONITOR: u16 = 1 << 10;
+    /// It is called by the names of subcommands.
+    pub const CONTAINER: u16 = 1 << 12;
     /// It may write without a look at what was there.
     pub const BLIND: u16 = 1 << 11;
 
@@ -79,6 +81,11 @@ impl Command {
         if self.arity < 0 { arguments >= least } else { arguments == least }
     }
 
+    /// Whether it is called by two words.
+    pub fn is_subcommand(&self) -> bool {
+        self.name.contains('|')
+    }
+
     /// Whether it has a bit of [`flag`].
     pub fn is(&self, flag: u16) -> bool {
         self.flags & flag != 0
@@ -96,8 +103,8 @@ impl Command {
     }
 }
 
-/// The command of a name in whatever case.
-pub fn find(name: &[u8]) -> Option<&'static Command> {
+/// The command of a name in whatever case, where a bar stands between command and subcommand.
+pub fn named(name: &[u8]) -> Option<&'static Command> {
     static BY_NAME: LazyLock<HashMap<&[u8], &Command>> =
         LazyLock::new(|| COMMANDS.iter().map(|row| (row.name.as_bytes(), row)).collect());
     let mut small = [0; 24];
@@ -105,6 +112,16 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     small.copy_from_slice(name);
     small.make_ascii_lowercase();
     BY_NAME.get(&*small).copied()
+}
+
+/// The command that is called: a subcommand, if the first word has them and there is a second one.
+pub fn find(args: &[&[u8]]) -> Option<&'static Command> {
+    // A bar in the first word would name a subcommand as if it was a command.
+    let command = named(args[0]).filter(|command| !command.is_subcommand())?;
+    match args.get(1) {
+        Some(word) if command.is(flag::CONTAINER) => named(&[args[0], b"|", word].concat()),
+        _ => Some(command),
+    }
 }
 
 const fn data(
@@ -117,11 +134,17 @@ const fn data(
     Command { name, arity, flags, keys, action: Action::Data(run) }
 }
 
+/// A command that has subcommands; its flags are those of a call without one.
+const fn container(name: &'static str, arity: i32, flags: u16) -> Command {
+    session(name, arity, flags | flag::CONTAINER)
+}
+
 const fn session(name: &'static str, arity: i32, flags: u16) -> Command {
     Command { name, arity, flags, keys: NONE, action: Action::Session }
 }
 
 const NONE: (usize, isize, usize) = (0, 0, 0);
+const SECOND: (usize, isize, usize) = (2, 2, 1);
 const ONE: (usize, isize, usize) = (1, 1, 1);
 const TWO: (usize, isize, usize) = (1, 2, 1);
 const ALL: (usize, isize, usize) = (1, -1, 1);
@@ -159,6 +182,8 @@ pub static COMMANDS: &[Command] = &[
     data("decr", 2, GROW_FAST, ONE, strings::decr),
     data("incrby", 3, GROW_FAST, ONE, strings::incrby),
     data("decrby", 3, GROW_FAST, ONE, strings::decrby),
+    data("incrbyfloat", 3, GROW_FAST, ONE, strings::incrbyfloat),
+    data("lcs", -3, WALK, TWO, lcs::lcs),
     data("del", -2, flag::WRITE, ALL, keys::del),
     data("unlink", -2, WRITE_FAST, ALL, keys::del),
     data("exists", -2, READ, ALL, keys::exists),
@@ -172,6 +197,7 @@ pub static COMMANDS: &[Command] = &[
     data("renamenx", 3, WRITE_FAST, TWO, keys::renamenx),
     data("copy", -3, GROW, TWO, keys::copy),
     data("move", 3, WRITE_FAST, ONE, keys::move_to),
+    data("swapdb", 3, WRITE_FAST, NONE, keys::swapdb),
     data("flushdb", -1, flag::WRITE, NONE, keys::flushdb),
     data("flushall", -1, flag::WRITE, NONE, keys::flushall),
     data("expire", -3, WRITE_FAST, ONE, expiry::expire),
@@ -183,6 +209,15 @@ pub static COMMANDS: &[Command] = &[
     data("pttl", 2, READ, ONE, expiry::pttl),
     data("expiretime", 2, READ, ONE, expiry::expiretime),
     data("pexpiretime", 2, READ, ONE, expiry::pexpiretime),
+    container("object", -2, 0),
+    data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
+    data("object|freq", 3, WALK, SECOND, keys::object_freq),
+    data("object|help", 2, ALWAYS, NONE, help::OF_OBJECT),
+    data("object|idletime", 3, WALK, SECOND, keys::object_idletime),
+    data("object|refcount", 3, WALK, SECOND, keys::object_refcount),
+    container("memory", -2, 0),
+    data("memory|help", 2, ALWAYS, NONE, help::OF_MEMORY),
+    data("memory|usage", -3, WALK, SECOND, keys::memory_usage),
     session("ping", -1, flag::FAST),
     session("echo", 2, flag::FAST | ALWAYS),
     session("select", 2, ALWAYS | flag::FAST),
@@ -190,12 +225,35 @@ pub static COMMANDS: &[Command] = &[
     session("auth", -2, OWN_FAST | flag::NO_AUTH),
     session("quit", -1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
     session("reset", 1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
-    session("client", -2, OWN),
-    session("command", -1, ALWAYS),
-    session("config", -2, OWN | flag::ADMIN),
+    container("client", -2, 0),
+    session("client|getname", 2, OWN),
+    session("client|getredir", 2, OWN),
+    session("client|help", 2, ALWAYS),
+    session("client|id", 2, OWN),
+    session("client|info", 2, OWN),
+    session("client|kill", -3, OWN | flag::ADMIN),
+    session("client|list", -2, OWN | flag::ADMIN),
+    session("client|no-evict", 3, OWN | flag::ADMIN),
+    session("client|reply", 3, OWN),
+    session("client|setname", 3, OWN),
+    session("client|unblock", -3, OWN | flag::ADMIN),
+    container("command", -1, ALWAYS),
+    session("command|count", 2, ALWAYS),
+    session("command|docs", -2, ALWAYS),
+    session("command|getkeys", -4, ALWAYS),
+    session("command|help", 2, ALWAYS),
+    session("command|info", -2, ALWAYS),
+    session("command|list", -2, ALWAYS),
+    container("config", -2, 0),
+    session("config|get", -3, OWN | flag::ADMIN),
+    session("config|help", 2, ALWAYS),
+    session("config|resetstat", 2, OWN | flag::ADMIN),
+    session("config|rewrite", 2, OWN | flag::ADMIN),
+    session("config|set", -4, OWN | flag::ADMIN),
     session("info", -1, ALWAYS),
     session("time", 1, ALWAYS | flag::FAST),
     session("lastsave", 1, ALWAYS | flag::FAST),
+    session("wait", 3, flag::NOSCRIPT),
     session("multi", 1, OWN_FAST | flag::NO_MULTI),
     session("exec", 1, OWN | flag::NO_MULTI),
     session("discard", 1, OWN_FAST | flag::NO_MULTI),

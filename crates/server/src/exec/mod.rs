@@ -10,7 +10,7 @@ pub use self::locks::{Held, Locks};
 pub use self::store::Store;
 pub use self::syncer::Syncer;
 pub use self::view::{Blind, Effects, View};
-pub use self::watch::{Watched, Watches};
+pub use self::watch::{Watched, WatchedKey, Watches};
 
 use crate::resp::reply::Reply;
 
@@ -25,7 +25,7 @@ pub enum Stop {
 
 impl Stop {
     /// An error with a text.
-    pub fn error(text: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+    pub fn error(text: impl Into<bytes::Bytes>) -> Self {
         Self::Error(Reply::error(text))
     }
 }

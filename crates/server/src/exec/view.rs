@@ -173,7 +173,7 @@ impl<'a> View<'a> {
     pub fn put_in(
         &mut self,
         database: usize,
-        key: &'a [u8],
+        key: impl Into<Cow<'a, [u8]>>,
         value: impl Into<Cow<'a, [u8]>>,
         until: Option<u64>,
     ) {
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
             Some(until) if until <= self.now => Change::Delete,
             _ => Change::Put(value.into(), until),
         };
-        self.effects.keys.insert((database, Cow::Borrowed(key)), change);
+        self.effects.keys.insert((database, key.into()), change);
     }
 
     /// Removes a key of the client's database, and says whether it was there.
@@ -195,10 +195,23 @@ impl<'a> View<'a> {
 
     /// Removes all keys of a database.
     pub fn clear(&mut self, database: usize) {
-        self.effects.keys.retain(|(of, _), _| *of != database);
+        // What was changed before stays a change: clients may watch it.
+        let of_database = self.effects.keys.iter_mut().filter(|((of, _), _)| *of == database);
+        of_database.for_each(|(_, change)| *change = Change::Delete);
         if !self.effects.cleared.contains(&database) {
             self.effects.cleared.push(database);
         }
+    }
+
+    /// All keys of a database, with their records.
+    pub fn all(&mut self, database: usize) -> Answer<Vec<(Vec<u8>, Record)>> {
+        let (own, mut found) = (std::mem::replace(&mut self.database, database), Vec::new());
+        let walked = self.walk(b"", true, &mut |key, record| {
+            found.extend(record.map(|record| (key.to_vec(), record)));
+            ControlFlow::Continue(())
+        });
+        self.database = own;
+        walked.map(|()| found)
     }
 
     /// Visits keys of the client's database from `from` on in their order, with their records if

@@ -19,38 +19,50 @@ impl Watched {
     }
 }
 
+/// A key that is watched.
+pub struct WatchedKey {
+    /// The number of its database.
+    pub database: usize,
+    /// Its name.
+    pub key: Vec<u8>,
+    /// Whether it had a value: else it is not written when its database is emptied.
+    pub was_there: bool,
+    /// When its value ends: that is a write, too.
+    pub until: Option<u64>,
+}
+
+/// The clients that watch a key, and whether it had a value then.
+type Watchers = Vec<(Watched, bool)>;
+
 /// The keys that are watched, and by whom.
 #[derive(Default)]
 pub struct Watches {
-    keys: Mutex<HashMap<usize, HashMap<Box<[u8]>, Vec<Watched>>>>,
+    keys: Mutex<HashMap<usize, HashMap<Box<[u8]>, Watchers>>>,
     /// Clients that watch something, which a write asks first.
     clients: AtomicUsize,
 }
 
 impl Watches {
     /// Adds keys to a client's watch. The caller holds their locks.
-    pub fn add<'a>(&self, watched: impl Iterator<Item = (usize, &'a [u8])>, by: &Watched) {
+    pub fn add(&self, watched: &[WatchedKey], by: &Watched) {
         self.clients.fetch_add(1, Ordering::AcqRel);
         let mut keys = self.keys.lock();
-        for (database, key) in watched {
-            keys.entry(database).or_default().entry(key.into()).or_default().push(by.clone());
+        for WatchedKey { database, key, was_there, .. } in watched {
+            let of_database = keys.entry(*database).or_default();
+            let watchers = of_database.entry(key.as_slice().into()).or_default();
+            watchers.push((by.clone(), *was_there));
         }
     }
 
     /// Ends a client's watch of the keys that were added in so many calls.
-    pub fn remove<'a>(
-        &self,
-        watched: impl Iterator<Item = (usize, &'a [u8])>,
-        by: &Watched,
-        calls: usize,
-    ) {
+    pub fn remove(&self, watched: &[WatchedKey], by: &Watched, calls: usize) {
         let mut keys = self.keys.lock();
-        for (database, key) in watched {
-            let Some(of_database) = keys.get_mut(&database) else { continue };
-            let Some(clients) = of_database.get_mut(key) else { continue };
-            clients.retain(|client| !Arc::ptr_eq(&client.0, &by.0));
-            if clients.is_empty() {
-                of_database.remove(key);
+        for WatchedKey { database, key, .. } in watched {
+            let Some(of_database) = keys.get_mut(database) else { continue };
+            let Some(watchers) = of_database.get_mut(key.as_slice()) else { continue };
+            watchers.retain(|(watcher, _)| !Arc::ptr_eq(&watcher.0, &by.0));
+            if watchers.is_empty() {
+                of_database.remove(key.as_slice());
             }
         }
         self.clients.fetch_sub(calls, Ordering::AcqRel);
@@ -61,15 +73,15 @@ impl Watches {
         if self.clients.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mark = |clients: &Vec<Watched>| {
-            clients.iter().for_each(|client| client.0.store(true, Ordering::Release));
-        };
+        let mark = |(watcher, _): &(Watched, bool)| watcher.0.store(true, Ordering::Release);
         let keys = self.keys.lock();
         for database in &effects.cleared {
-            keys.get(database).into_iter().flatten().for_each(|(_, clients)| mark(clients));
+            let watchers = keys.get(database).into_iter().flat_map(HashMap::values).flatten();
+            watchers.filter(|(_, was_there)| *was_there).for_each(mark);
         }
         for (database, key) in effects.keys.keys() {
-            keys.get(database).and_then(|keys| keys.get(&**key)).into_iter().for_each(mark);
+            let watchers = keys.get(database).and_then(|keys| keys.get(&**key));
+            watchers.into_iter().flatten().for_each(mark);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::Rooms;
 use super::budget::Share;
@@ -39,6 +40,8 @@ struct Connection {
     decoder: Decoder,
     /// Away while a command is in the pool.
     session: Option<Session>,
+    /// Says that another client has ended the connection.
+    killed: CancellationToken,
 }
 
 /// Serves a client until it goes, or the server stops.
@@ -46,7 +49,9 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
     let Rooms { shared, budget, pool } = rooms;
     let socket = socket.enter()?;
     let id = shared.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let session = Some(Session::new(&shared, id));
+    let (address, local) = socket.addresses()?;
+    let client = shared.clients.add(id, address, local);
+    let session = Some(Session::new(&shared, client.clone()));
     shared.counts.clients.fetch_add(1, Ordering::Relaxed);
     let mut connection = Connection {
         socket,
@@ -57,11 +62,13 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         share: Share::new(budget),
         decoder: Decoder::default(),
         session,
+        killed: client.killed.clone(),
     };
     let served = connection.serve().await;
     if let Some(session) = &mut connection.session {
         session.end_transaction(&connection.shared);
     }
+    connection.shared.clients.remove(id);
     connection.shared.counts.clients.fetch_sub(1, Ordering::Relaxed);
     served
 }
@@ -81,6 +88,7 @@ impl Connection {
             }
             tokio::select! {
                 ready = self.socket.readable() => ready?,
+                () = self.killed.cancelled() => return Ok(()),
                 () = self.shared.stop.cancelled() => return Ok(()),
             }
             let missing = self.decoder.wanted().unwrap_or_default();
@@ -107,7 +115,10 @@ impl Connection {
             {
                 return Err(io::Error::other("a sync has failed: what was written is not known"));
             }
-            self.socket.write_all(&self.output).await?;
+            tokio::select! {
+                written = self.socket.write_all(&self.output) => written?,
+                () = self.killed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
             self.output.clear();
         }
         Ok(())

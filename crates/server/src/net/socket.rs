@@ -43,6 +43,20 @@ impl Accepted {
 }
 
 impl Socket {
+    /// Where the client is, and where it has connected to, as `CLIENT LIST` has them.
+    pub(super) fn addresses(&self) -> io::Result<(String, String)> {
+        match self {
+            Self::Tcp(socket) => {
+                Ok((socket.peer_addr()?.to_string(), socket.local_addr()?.to_string()))
+            }
+            Self::Unix(socket) => {
+                let local = socket.local_addr()?;
+                let path = local.as_pathname().unwrap_or("".as_ref()).display();
+                Ok((format!("{path}:0"), format!("{path}:0")))
+            }
+        }
+    }
+
     /// Waits until there is something to read, or the end.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {

@@ -1,7 +1,5 @@
 //! Replies: one typed value, in the form that each version of the protocol has for it.
 
-use std::borrow::Cow;
-
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// The version of the protocol that a client has asked for by `HELLO`.
@@ -14,13 +12,20 @@ pub enum Protocol {
     Three,
 }
 
+impl Protocol {
+    /// The number of the version.
+    pub fn number(self) -> i64 {
+        if self == Self::Two { 2 } else { 3 }
+    }
+}
+
 /// What a command answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// A word or a sentence, as `OK`, without a line break.
     Status(&'static str),
     /// An error: a first word in capitals, and a sentence.
-    Error(Cow<'static, str>),
+    Error(Bytes),
     /// A number.
     Integer(i64),
     /// Bytes.
@@ -40,7 +45,11 @@ pub enum Reply {
     /// In RESP2 1 or 0.
     Bool(bool),
     /// A text for people; in RESP2 bytes.
-    Text(String),
+    Text(Bytes),
+    /// A reply in the form of a version, whatever the client's is by then.
+    Fixed(Protocol, Box<Reply>),
+    /// No reply, since the client wants none.
+    Silence,
     /// What comes without a command; in RESP2 an array.
     Push(Vec<Reply>),
 }
@@ -55,10 +64,14 @@ impl Reply {
     }
 
     /// An error; a line break in it would end it.
-    pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn error(text: impl Into<Bytes>) -> Self {
         let text = text.into();
-        match text.contains(['\r', '\n']) {
-            true => Self::Error(text.replace(['\r', '\n'], " ").into()),
+        let is_end = |byte: &u8| b"\r\n".contains(byte);
+        match text.iter().any(is_end) {
+            true => {
+                let plain = text.iter().map(|byte| if is_end(byte) { b' ' } else { *byte });
+                Self::Error(plain.collect())
+            }
             false => Self::Error(text),
         }
     }
@@ -68,7 +81,7 @@ impl Reply {
         let is_old = protocol == Protocol::Two;
         match self {
             Self::Status(text) => line(out, b'+', text.as_bytes()),
-            Self::Error(text) => line(out, b'-', text.as_bytes()),
+            Self::Error(text) => line(out, b'-', text),
             Self::Integer(number) => head(out, b':', *number),
             Self::Bulk(bytes) => bulk(out, b'$', &[bytes]),
             Self::Nil if is_old => out.put_slice(b"$-1\r\n"),
@@ -91,8 +104,10 @@ impl Reply {
             Self::Double(number) => line(out, b',', double(*number).as_bytes()),
             Self::Bool(yes) if is_old => head(out, b':', i64::from(*yes)),
             Self::Bool(yes) => line(out, b'#', if *yes { b"t" } else { b"f" }),
-            Self::Text(text) if is_old => bulk(out, b'$', &[text.as_bytes()]),
-            Self::Text(text) => bulk(out, b'=', &[b"txt:", text.as_bytes()]),
+            Self::Fixed(protocol, reply) => reply.write(*protocol, out),
+            Self::Silence => {}
+            Self::Text(text) if is_old => bulk(out, b'$', &[text]),
+            Self::Text(text) => bulk(out, b'=', &[b"txt:", text]),
         }
     }
 }
@@ -177,6 +192,8 @@ mod tests {
             (Reply::Set(vec![Reply::Bool(false)]), "*1\r\n:0\r\n", "~1\r\n#f\r\n"),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Fixed(Protocol::Two, Box::new(Reply::Nil)), "$-1\r\n", "$-1\r\n"),
+            (Reply::Silence, "", ""),
             (Reply::Text("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
         ] {
             assert_eq!(written(&reply), [two, three], "{reply:?}");

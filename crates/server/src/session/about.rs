@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Session;
-use crate::command::args::{is, syntax};
+use crate::clients::Connected;
+use crate::command::args::{is, showing, syntax};
 use crate::command::glob;
+use crate::command::help::{self, help};
 use crate::command::table::{self, COMMANDS, Command, flag};
 use crate::exec::{Answer, Stop};
-use crate::resp::reply::{Protocol, Reply};
+use crate::resp::reply::Reply;
 use crate::shared::Shared;
 
 /// The version of Redis whose commands these are, for clients that ask.
@@ -19,55 +20,67 @@ fn bulk(text: impl Into<String>) -> Reply {
     Reply::Bulk(text.into().into())
 }
 
-/// What a client says that it is called.
-pub(super) fn checked_name(text: &[u8]) -> Answer<Vec<u8>> {
-    match text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        true => Ok(text.to_vec()),
-        false => Err(Stop::error(
-            "ERR Client names cannot contain spaces, newlines or special characters.",
-        )),
-    }
-}
-
 /// The reply of `HELLO`.
-pub(super) fn hello(session: &Session) -> Reply {
-    let version = if session.protocol == Protocol::Two { 2 } else { 3 };
+pub(super) fn hello(client: &Connected) -> Reply {
     Reply::Map(vec![
         (bulk("server"), bulk("redis")),
         (bulk("version"), bulk(REDIS_VERSION)),
-        (bulk("proto"), Reply::Integer(version)),
-        (bulk("id"), Reply::Integer(session.id.cast_signed())),
+        (bulk("proto"), Reply::Integer(client.chosen().protocol.number())),
+        (bulk("id"), Reply::Integer(client.id.cast_signed())),
         (bulk("mode"), bulk("standalone")),
         (bulk("role"), bulk("master")),
         (bulk("modules"), Reply::Array(Vec::new())),
     ])
 }
 
-impl Session {
-    pub(super) fn client(&mut self, args: &[&[u8]]) -> Answer {
-        match args[1] {
-            word if is(word, "ID") && args.len() == 2 => Ok(Reply::Integer(self.id.cast_signed())),
-            word if is(word, "GETNAME") && args.len() == 2 => Ok(match self.name.is_empty() {
-                true => Reply::Nil,
-                false => Reply::Bulk(self.name.clone().into()),
-            }),
-            word if is(word, "SETNAME") && args.len() == 3 => {
-                self.name = checked_name(args[2])?;
-                Ok(Reply::OK)
+/// The commands about the server, by their names.
+pub(super) fn about(shared: &Shared, name: &str, args: &[&[u8]]) -> Answer {
+    match name {
+        "command" => Ok(Reply::Array(all_described())),
+        "command|count" => Ok(Reply::Integer(commands().count() as i64)),
+        "command|docs" => Ok(Reply::Map(Vec::new())),
+        "command|getkeys" => keys_of(&args[2..]),
+        "command|help" => Ok(help(help::COMMAND)),
+        "command|info" => Ok(Reply::Array(match &args[2..] {
+            [] => all_described(),
+            names => {
+                let found = |name: &&[u8]| table::named(name).map_or(Reply::Nil, described);
+                names.iter().map(found).collect()
             }
-            _ => Err(no_subcommand("CLIENT", args[1])),
+        })),
+        "command|list" => list(&args[2..]),
+        "config|get" => Ok(config_get(shared, &args[2..])),
+        "config|help" => Ok(help(help::CONFIG)),
+        "config|resetstat" => {
+            shared.counts.commands.store(0, Ordering::Relaxed);
+            shared.counts.in_pool.store(0, Ordering::Relaxed);
+            Ok(Reply::OK)
         }
+        "config|rewrite" => Err(Stop::error("ERR The server is running without a config file")),
+        "config|set" => config_set(shared, &args[2..]),
+        "info" => Ok(info(shared, args)),
+        "time" => Ok(time()),
+        "lastsave" => Ok(Reply::Integer(shared.started.as_secs().cast_signed())),
+        other => Err(Stop::error(format!("ERR '{other}' is not there"))),
     }
 }
 
-fn no_subcommand(command: &str, word: &[u8]) -> Stop {
-    let word = String::from_utf8_lossy(&word[..word.len().min(128)]);
-    Stop::error(format!("ERR unknown subcommand '{word}'. Try {command} HELP."))
+/// The commands without their subcommands.
+fn commands() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(|command| !command.is_subcommand())
+}
+
+fn all_described() -> Vec<Reply> {
+    commands().map(described).collect()
 }
 
 fn described(command: &Command) -> Reply {
     let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit));
     let (first, last, step) = command.keys;
+    let within = |other: &&Command| {
+        command.is(flag::CONTAINER)
+            && other.name.strip_prefix(command.name).is_some_and(|rest| rest.starts_with('|'))
+    };
     Reply::Array(vec![
         bulk(command.name),
         Reply::Integer(command.arity.into()),
@@ -78,50 +91,78 @@ fn described(command: &Command) -> Reply {
         Reply::Set(Vec::new()),
         Reply::Set(Vec::new()),
         Reply::Set(Vec::new()),
-        Reply::Set(Vec::new()),
+        Reply::Array(COMMANDS.iter().filter(within).map(described).collect()),
     ])
 }
 
-/// `COMMAND`, `COMMAND COUNT`, `COMMAND INFO [name ...]`, `COMMAND LIST`
-pub(super) fn command(args: &[&[u8]]) -> Answer {
-    let all = || COMMANDS.iter().map(described).collect();
-    match args {
-        [_] => Ok(Reply::Array(all())),
-        [_, word] if is(word, "INFO") => Ok(Reply::Array(all())),
-        [_, word, names @ ..] if is(word, "INFO") => {
-            let found = |name: &&[u8]| table::find(name).map_or(Reply::NilArray, described);
-            Ok(Reply::Array(names.iter().map(found).collect()))
-        }
-        [_, word] if is(word, "COUNT") => Ok(Reply::Integer(COMMANDS.len() as i64)),
-        [_, word] if is(word, "LIST") => {
-            Ok(Reply::Set(COMMANDS.iter().map(|command| bulk(command.name)).collect()))
-        }
-        _ => Err(no_subcommand("COMMAND", args[1])),
+/// `COMMAND LIST [FILTERBY PATTERN pattern]`: commands and subcommands.
+fn list(words: &[&[u8]]) -> Answer {
+    let pattern = match words {
+        [] => b"*".to_vec(),
+        [filter, kind, text] if is(filter, "FILTERBY") => match kind {
+            _ if is(kind, "PATTERN") => text.to_ascii_lowercase(),
+            // No command comes from a module.
+            _ if is(kind, "MODULE") => return Ok(Reply::Array(Vec::new())),
+            _ if is(kind, "ACLCAT") => {
+                return Err(Stop::error("ERR categories of commands are not there"));
+            }
+            _ => return Err(syntax()),
+        },
+        _ => return Err(syntax()),
+    };
+    let names = COMMANDS.iter().map(|command| command.name);
+    Ok(Reply::bulks(names.filter(|name| glob::matches(&pattern, name.as_bytes()))))
+}
+
+/// `COMMAND GETKEYS command [argument ...]`
+fn keys_of(args: &[&[u8]]) -> Answer {
+    let command = table::find(args).ok_or_else(|| Stop::error("ERR Invalid command specified"))?;
+    if command.keys.2 == 0 {
+        return Err(Stop::error("ERR The command has no key arguments"));
     }
+    if !command.takes(args.len()) {
+        return Err(Stop::error("ERR Invalid number of arguments specified for command"));
+    }
+    Ok(Reply::bulks(command.keys_of(args).map(<[u8]>::to_vec)))
 }
 
 /// `CONFIG GET pattern [pattern ...]`
-pub(super) fn config(shared: &Shared, args: &[&[u8]]) -> Answer {
-    let [_, word, patterns @ ..] = args else { return Err(syntax()) };
-    if !is(word, "GET") || patterns.is_empty() {
-        return Err(no_subcommand("CONFIG", word));
-    }
+fn config_get(shared: &Shared, patterns: &[&[u8]]) -> Reply {
     let is_asked = |name: &str| {
         patterns.iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
     };
     let known = shared.config.named();
     let asked = known.into_iter().filter(|(name, _)| is_asked(name));
-    Ok(Reply::Map(asked.map(|(name, value)| (bulk(name), bulk(value))).collect()))
+    Reply::Map(asked.map(|(name, value)| (bulk(name), bulk(value))).collect())
+}
+
+/// `CONFIG SET name value [name value ...]`: options stay what they were at the start.
+fn config_set(shared: &Shared, pairs: &[&[u8]]) -> Answer {
+    if pairs.len() % 2 == 1 {
+        return Err(syntax());
+    }
+    let known = shared.config.named();
+    for pair in pairs.chunks_exact(2) {
+        let Some((_, value)) = known.iter().find(|(name, _)| is(pair[0], name)) else {
+            let why = "ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err(showing(why, pair[0], "'"));
+        };
+        if value.as_bytes() != pair[1] {
+            let before = "ERR CONFIG SET failed (possibly related to argument '";
+            return Err(showing(before, pair[0], "') - can't set immutable config"));
+        }
+    }
+    Ok(Reply::OK)
 }
 
 /// `TIME`
-pub(super) fn time() -> Reply {
+fn time() -> Reply {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Reply::bulks([since.as_secs().to_string(), since.subsec_micros().to_string()])
 }
 
 /// `INFO [section ...]`
-pub(super) fn info(shared: &Shared, args: &[&[u8]]) -> Reply {
+fn info(shared: &Shared, args: &[&[u8]]) -> Reply {
     let is_asked = |name: &str| {
         let everything = ["all", "default", "everything"];
         args.len() == 1
@@ -165,5 +206,5 @@ pub(super) fn info(shared: &Shared, args: &[&[u8]]) -> Reply {
         let _ = write!(text, "{between}# {name}\r\n");
         lines.iter().for_each(|(name, value)| _ = write!(text, "{name}:{value}\r\n"));
     }
-    Reply::Text(text)
+    Reply::Text(text.into())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Session, now};
 use crate::command::table::{Action, Command, flag};
-use crate::exec::{Answer, Stop, View, Watched};
+use crate::exec::{Answer, Stop, View, Watched, WatchedKey};
 use crate::resp::reply::Reply;
 use crate::shared::Shared;
 
@@ -12,14 +12,6 @@ use crate::shared::Shared;
 struct Queued {
     command: &'static Command,
     args: Vec<Vec<u8>>,
-}
-
-/// A key that is watched.
-struct WatchedKey {
-    database: usize,
-    key: Vec<u8>,
-    /// When its value ends: that is a write, too.
-    until: Option<u64>,
 }
 
 /// The transaction of a session.
@@ -79,8 +71,7 @@ impl Session {
     pub(super) fn unwatch(&mut self, shared: &Shared) {
         let Transaction { keys, watched, watches, .. } = &mut self.transaction;
         if *watches > 0 {
-            let named = keys.iter().map(|watched| (watched.database, &*watched.key));
-            shared.store.watches.remove(named, watched, *watches);
+            shared.store.watches.remove(keys, watched, *watches);
         }
         keys.clear();
         (*watched, *watches) = (Watched::default(), 0);
@@ -95,14 +86,15 @@ impl Session {
         let reads = shared.store.reads(may_wait);
         let view = View::new(&reads, &shared.scans, self.database, now());
         let record = |key: &[u8]| {
-            let until = view.record(key)?.and_then(|record| record.until);
-            Ok(WatchedKey { database: self.database, key: key.to_vec(), until })
+            let record = view.record(key)?;
+            let was_there = record.is_some();
+            let until = record.and_then(|record| record.until);
+            Ok(WatchedKey { database: self.database, key: key.to_vec(), was_there, until })
         };
         let found = keys().map(record).collect::<Answer<Vec<_>>>()?;
+        shared.store.watches.add(&found, &self.transaction.watched);
         self.transaction.keys.extend(found);
         self.transaction.watches += 1;
-        let named = keys().map(|key| (self.database, key));
-        shared.store.watches.add(named, &self.transaction.watched);
         Ok(Reply::OK)
     }
 
@@ -150,6 +142,7 @@ impl Session {
         let reads = shared.store.reads(may_wait);
         let mut view = View::new(&reads, &shared.scans, self.database, now);
         let mut replies = Vec::with_capacity(calls.len());
+        let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
                 Action::Data(run) => run(args, &mut view),
@@ -159,9 +152,13 @@ impl Session {
                     answer
                 }
             };
-            replies.push(match answer {
+            let reply = match answer {
                 Ok(reply) | Err(Stop::Error(reply)) => reply,
                 Err(Stop::Wait) => return Err(Stop::Wait),
+            };
+            replies.push(match changes_protocol {
+                true => Reply::Fixed(self.protocol, Box::new(reply)),
+                false => reply,
             });
         }
         self.commit(shared, &view.into_effects(), may_wait)?;

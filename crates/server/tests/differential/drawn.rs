@@ -103,13 +103,13 @@ command docs get set
 command getkeys ANY+
 command getkeys set K V
 command getkeys mset PAIR+
-command getkeysandflags get K
 command help
 command V
 config get port maxclients
 config get V
 config set V V
 config resetstat
+config rewrite
 config help
 config V
 info
@@ -120,13 +120,12 @@ lastsave
 debug object K
 debug V
 wait 0 O
-wait D 1
+wait -1 I
 multi
 exec
 discard
 watch K+
 unwatch
-lolwut V
 V V V
 ";
 
@@ -222,7 +221,8 @@ pub fn steps(rng: &mut Rng, clients: usize) -> Vec<Step> {
 fn step(rng: &mut Rng, clients: usize) -> Step {
     let client = rng.usize(..clients);
     if rng.u8(..40) == 0 {
-        let calls = vec![Call::Array(short(rng))];
+        // In a transaction it would run later, beside others.
+        let calls = vec![Call::Array(vec![b"discard".into()]), Call::Array(short(rng))];
         return Step { client, calls, cuts: Vec::new(), is_short: true };
     }
     let count = match rng.u8(..10) {
@@ -235,7 +235,7 @@ fn step(rng: &mut Rng, clients: usize) -> Step {
         let noise: [&[u8]; 7] = [
             b"*1\r\nfoo\r\n",
             b"*x\r\n",
-            b"*1048577\r\n",
+            b"*2147483648\r\n",
             b"*1\r\n$-1\r\n",
             b"*1\r\n$67108865\r\n",
             b"get \"a\r\n",
@@ -252,7 +252,7 @@ fn step(rng: &mut Rng, clients: usize) -> Step {
 
 /// A write of a life that ends before the next step.
 fn short(rng: &mut Rng) -> Vec<Vec<u8>> {
-    let forms = ["set K V px 20", "pexpire K 20", "psetex K 20 V", "getex K px 20", "set K V exat 1"];
+    let forms = ["set K V px 5", "pexpire K 5", "psetex K 5 V", "getex K px 5", "set K V exat 1"];
     let form = one_of(rng, &forms);
     words(rng, form)
 }
@@ -338,7 +338,10 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "K" => text(rng, &[b"a", b"b", b"c", b"ab", b"key:1", b"key:2", b"", b"\xff\0\r\n"]),
         "P" => text(
             rng,
-            &[b"*", b"a*", b"key:?", b"[a-c]", b"[^a]*", b"", b"\\a", b"*b", b"k*:[12]", b"[c-a", b"\xff*"],
+            &[
+                b"*", b"a*", b"key:?", b"[a-c]", b"[^a]*", b"", b"\\a", b"*b", b"k*:[12]", b"[c-a",
+                b"\xff*",
+            ],
         ),
         "T" => text(rng, &[b"string", b"STRING", b"hash", b"normal", b"get", b"none", b"list"]),
         "V" => value(rng),
@@ -391,9 +394,35 @@ fn float(rng: &mut Rng) -> Vec<u8> {
         _ => text(
             rng,
             &[
-                b"1.5", b"-0.1", b"0.1", b"3.0e3", b"1e400", b"1e5000", b"inf", b"-inf", b"nan", b"0x10",
-                b"0x1.8p1", b".5", b"5.", b".", b"1e", b"1e+2", b"+1.5", b"--1", b"1e-30", b"infinity",
-                b"1e-5000", b"1.5x", b"1\0", b" 1.5", b"1.5 ", b"-0.0", b"1e17", b"1e18", b"3.0",
+                b"1.5",
+                b"-0.1",
+                b"0.1",
+                b"3.0e3",
+                b"1e400",
+                b"1e5000",
+                b"inf",
+                b"-inf",
+                b"nan",
+                b"0x10",
+                b"0x1.8p1",
+                b".5",
+                b"5.",
+                b".",
+                b"1e",
+                b"1e+2",
+                b"+1.5",
+                b"--1",
+                b"1e-30",
+                b"infinity",
+                b"1e-5000",
+                b"1.5x",
+                b"1\0",
+                b" 1.5",
+                b"1.5 ",
+                b"-0.0",
+                b"1e17",
+                b"1e18",
+                b"3.0",
             ],
         ),
     }

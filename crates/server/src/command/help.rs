@@ -1,0 +1,95 @@
+//! What the `HELP` of commands says.
+
+use super::Run;
+use crate::resp::reply::Reply;
+
+/// `CLIENT HELP`
+pub const CLIENT: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "GETREDIR",
+    "    Return -1: tracking is never enabled.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections, by ADDR, LADDR, ID, TYPE and USER; SKIPME no kills the current one, too.",
+    "LIST [TYPE <type> | ID <id> [<id> [...]]]",
+    "    Return information about client connections.",
+    "NO-EVICT (ON|OFF)",
+    "    Accepted: no connection is evicted.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Return 0: no command blocks.",
+];
+
+/// `COMMAND HELP`
+pub const COMMAND: &[&str] = &[
+    "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "(no subcommand)",
+    "    Return details about all commands.",
+    "COUNT",
+    "    Return the total number of commands in this server.",
+    "DOCS [<command-name> ...]",
+    "    Return nothing: documentation is not in this server.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full command.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple commands.",
+    "LIST [FILTERBY PATTERN <pattern>]",
+    "    Return a list of all commands in this server.",
+];
+
+/// `CONFIG HELP`
+pub const CONFIG: &[&str] = &[
+    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "SET <directive> <value>",
+    "    Accepted if <directive> has this value already.",
+];
+
+/// `MEMORY HELP`
+const MEMORY: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return the bytes of <key> and its value, before compression.",
+];
+
+/// `OBJECT HELP`, in Redis's words.
+const OBJECT: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+];
+
+/// The reply of a `HELP` with these lines.
+pub fn help(lines: &[&'static str]) -> Reply {
+    let last = ["HELP", "    Prints this help."];
+    Reply::Array(lines.iter().chain(&last).map(|line| Reply::Status(line)).collect())
+}
+
+/// `MEMORY HELP`
+pub const OF_MEMORY: Run = |_, _| Ok(help(MEMORY));
+
+/// `OBJECT HELP`
+pub const OF_OBJECT: Run = |_, _| Ok(help(OBJECT));

@@ -1,0 +1,208 @@
+//! `CLIENT`: about this client, and about the others.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Session;
+use crate::clients::Connected;
+use crate::command::args::{is, number, showing, syntax};
+use crate::command::help::{self, help};
+use crate::exec::{Answer, Stop};
+use crate::resp::reply::Reply;
+use crate::resp::request::integer;
+use crate::shared::Shared;
+
+/// Which replies a client wants, since `CLIENT REPLY`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All.
+    #[default]
+    All,
+    /// All, but not this one and the next one.
+    NotThisAndNext,
+    /// All, but not this one.
+    NotThis,
+    /// None.
+    Nothing,
+}
+
+/// What a client says that it is called.
+pub(super) fn checked_name(text: &[u8]) -> Answer<Vec<u8>> {
+    match text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        true => Ok(text.to_vec()),
+        false => Err(Stop::error(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        )),
+    }
+}
+
+/// Whether clients are of a type: those of this server are normal.
+fn is_normal(type_name: &[u8]) -> Answer<bool> {
+    let others = ["master", "replica", "slave", "pubsub"];
+    match type_name {
+        _ if is(type_name, "normal") => Ok(true),
+        _ if others.iter().any(|other| is(type_name, other)) => Ok(false),
+        _ => Err(showing("ERR Unknown client type '", type_name, "'")),
+    }
+}
+
+fn on_or_off(word: &[u8]) -> Answer {
+    if is(word, "ON") || is(word, "OFF") { Ok(Reply::OK) } else { Err(syntax()) }
+}
+
+impl Session {
+    pub(super) fn client(&mut self, shared: &Shared, name: &str, args: &[&[u8]]) -> Answer {
+        match name {
+            "client|id" => Ok(Reply::Integer(self.client.id.cast_signed())),
+            "client|getname" => Ok(match self.client.chosen().name {
+                name if name.is_empty() => Reply::Nil,
+                name => Reply::Bulk(name.into()),
+            }),
+            "client|getredir" => Ok(Reply::Integer(-1)),
+            "client|help" => Ok(help(help::CLIENT)),
+            "client|info" => Ok(Reply::Text(self.client.line().into())),
+            "client|kill" => self.kill(shared, &args[2..]),
+            "client|list" => list(shared, &args[2..]),
+            "client|no-evict" => on_or_off(args[2]),
+            "client|reply" => self.choose_replies(args[2]),
+            "client|setname" => {
+                let name = checked_name(args[2])?;
+                self.client.choose(|chosen| chosen.name = name);
+                Ok(Reply::OK)
+            }
+            _ => unblock(&args[2..]),
+        }
+    }
+
+    fn choose_replies(&mut self, word: &[u8]) -> Answer {
+        self.wanted = match word {
+            _ if is(word, "ON") => Wanted::All,
+            _ if is(word, "OFF") => Wanted::Nothing,
+            _ if is(word, "SKIP") && self.wanted == Wanted::Nothing => Wanted::Nothing,
+            _ if is(word, "SKIP") => Wanted::NotThisAndNext,
+            _ => return Err(syntax()),
+        };
+        Ok(Reply::OK)
+    }
+
+    /// The reply to a command, if the client wants it.
+    pub(super) fn wanted(&mut self, reply: Reply) -> Reply {
+        match self.wanted {
+            Wanted::All => return reply,
+            Wanted::NotThisAndNext => self.wanted = Wanted::NotThis,
+            Wanted::NotThis => self.wanted = Wanted::All,
+            Wanted::Nothing => {}
+        }
+        Reply::Silence
+    }
+
+    /// `CLIENT KILL address`, `CLIENT KILL word value [word value ...]`
+    fn kill(&mut self, shared: &Shared, words: &[&[u8]]) -> Answer {
+        let victims = match words {
+            [address] => {
+                Victims { address: Some(address), spares_own: false, ..Victims::default() }
+            }
+            _ => Victims::of(words)?,
+        };
+        let mut killed = 0;
+        for client in shared.clients.all() {
+            let is_own = client.id == self.client.id;
+            if !victims.has(&client) || is_own && victims.spares_own {
+                continue;
+            }
+            killed += 1;
+            if is_own { self.is_over = true } else { client.killed.cancel() }
+        }
+        match words {
+            [_] if killed == 0 => Err(Stop::error("ERR No such client")),
+            [_] => Ok(Reply::OK),
+            _ => Ok(Reply::Integer(killed)),
+        }
+    }
+}
+
+/// Who is to be killed.
+struct Victims<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    is_normal: bool,
+    spares_own: bool,
+}
+
+impl Default for Victims<'_> {
+    fn default() -> Self {
+        Self { id: None, address: None, local: None, is_normal: true, spares_own: true }
+    }
+}
+
+impl<'a> Victims<'a> {
+    fn of(words: &[&'a [u8]]) -> Answer<Self> {
+        let mut victims = Self::default();
+        for pair in words.chunks(2) {
+            let [word, value] = pair else { return Err(syntax()) };
+            match word {
+                _ if is(word, "ID") => {
+                    let id = integer(value).filter(|id| *id > 0).map(i64::cast_unsigned);
+                    let why = "ERR client-id should be greater than 0";
+                    victims.id = Some(id.ok_or_else(|| Stop::error(why))?);
+                }
+                _ if is(word, "ADDR") => victims.address = Some(value),
+                _ if is(word, "LADDR") => victims.local = Some(value),
+                _ if is(word, "TYPE") => victims.is_normal = is_normal(value)?,
+                _ if is(word, "USER") && *value == b"default" => {}
+                _ if is(word, "USER") => return Err(showing("ERR No such user '", value, "'")),
+                _ if is(word, "SKIPME") && is(value, "yes") => victims.spares_own = true,
+                _ if is(word, "SKIPME") && is(value, "no") => victims.spares_own = false,
+                _ => return Err(syntax()),
+            }
+        }
+        Ok(victims)
+    }
+
+    fn has(&self, client: &Connected) -> bool {
+        self.is_normal
+            && self.id.is_none_or(|id| id == client.id)
+            && self.address.is_none_or(|address| address == client.address.as_bytes())
+            && self.local.is_none_or(|local| local == client.local.as_bytes())
+    }
+}
+
+/// `CLIENT LIST [TYPE type | ID id [id ...]]`
+fn list(shared: &Shared, words: &[&[u8]]) -> Answer {
+    let all = shared.clients.all();
+    let listed: Vec<Arc<Connected>> = match words {
+        [] => all,
+        [word, type_name] if is(word, "TYPE") => match is_normal(type_name)? {
+            true => all,
+            false => Vec::new(),
+        },
+        [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => {
+            let id = |id: &&[u8]| integer(id).ok_or_else(|| Stop::error("ERR Invalid client ID"));
+            let ids = ids.iter().map(id).collect::<Answer<Vec<_>>>()?;
+            let found = |id: i64| all.iter().find(|client| client.id.cast_signed() == id).cloned();
+            ids.into_iter().filter_map(found).collect()
+        }
+        _ => return Err(syntax()),
+    };
+    let lines: Vec<_> = listed.iter().map(|client| client.line()).collect();
+    Ok(Reply::Text(Bytes::from(lines.concat())))
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`: no command blocks.
+fn unblock(words: &[&[u8]]) -> Answer {
+    match words {
+        [_] => {}
+        [_, word] if is(word, "TIMEOUT") || is(word, "ERROR") => {}
+        [_, _] => {
+            return Err(Stop::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => {
+            let why = "ERR unknown subcommand or wrong number of arguments for 'unblock'. Try \
+                       CLIENT HELP.";
+            return Err(Stop::error(why));
+        }
+    }
+    number(words[0]).map(|_| Reply::Integer(0))
+}

@@ -86,7 +86,7 @@ impl Session {
                 return Ok(Reply::error(why));
             }
         };
-        if self.transaction.is_open() && !command.is(flag::NO_MULTI) {
+        if self.transaction.is_open() && !command.is(flag::AT_ONCE) {
             self.transaction.queue(command, args);
             return Ok(Reply::Status("QUEUED"));
         }
@@ -109,6 +109,9 @@ impl Session {
         }
         if !self.is_known && !command.is(flag::NO_AUTH) {
             return Err("NOAUTH Authentication required.".into());
+        }
+        if self.transaction.is_open() && command.is(flag::NO_MULTI) {
+            return Err("ERR Command not allowed inside a transaction".into());
         }
         Ok(command)
     }

@@ -9,6 +9,8 @@ pub mod keys;
 mod lcs;
 mod strings;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 pub use self::strings::STRING_MAX;
 

@@ -25,10 +25,12 @@ pub mod flag {
     pub const STALE: u16 = 1 << 7;
     /// It needs no password.
     pub const NO_AUTH: u16 = 1 << 8;
-    /// It is not queued in a transaction.
+    /// It is refused in a transaction.
     pub const NO_MULTI: u16 = 1 << 9;
     /// Arguments of it are not to be seen in logs.
     pub const SKIP_MONITOR: u16 = 1 << 10;
+    /// It is run at once in a transaction, too.
+    pub const AT_ONCE: u16 = 1 << 13;
     /// It is called by the names of subcommands.
     pub const CONTAINER: u16 = 1 << 12;
     /// It may write without a look at what was there.
@@ -223,8 +225,8 @@ pub static COMMANDS: &[Command] = &[
     session("select", 2, ALWAYS | flag::FAST),
     session("hello", -1, OWN_FAST | flag::NO_AUTH),
     session("auth", -2, OWN_FAST | flag::NO_AUTH),
-    session("quit", -1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
-    session("reset", 1, OWN_FAST | flag::NO_AUTH | flag::NO_MULTI),
+    session("quit", -1, OWN_FAST | flag::NO_AUTH | flag::AT_ONCE),
+    session("reset", 1, OWN_FAST | flag::NO_AUTH | flag::AT_ONCE),
     container("client", -2, 0),
     session("client|getname", 2, OWN),
     session("client|getredir", 2, OWN),
@@ -254,10 +256,10 @@ pub static COMMANDS: &[Command] = &[
     session("time", 1, ALWAYS | flag::FAST),
     session("lastsave", 1, ALWAYS | flag::FAST),
     session("wait", 3, flag::NOSCRIPT),
-    session("multi", 1, OWN_FAST | flag::NO_MULTI),
-    session("exec", 1, OWN | flag::NO_MULTI),
-    session("discard", 1, OWN_FAST | flag::NO_MULTI),
-    Command { keys: ALL, ..session("watch", -2, OWN_FAST | flag::NO_MULTI) },
+    session("multi", 1, OWN_FAST | flag::AT_ONCE),
+    session("exec", 1, OWN | flag::AT_ONCE),
+    session("discard", 1, OWN_FAST | flag::AT_ONCE),
+    Command { keys: ALL, ..session("watch", -2, OWN_FAST | flag::AT_ONCE) },
     session("unwatch", 1, OWN_FAST),
     session("shutdown", -1, OWN | flag::ADMIN | flag::NO_MULTI),
 ];

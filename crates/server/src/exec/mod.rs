@@ -10,6 +10,8 @@ pub use self::locks::{Held, Locks};
 pub use self::store::Store;
 pub use self::syncer::Syncer;
 pub use self::view::{Blind, Effects, View};
+#[cfg(test)]
+pub use self::view::{Change, Reads};
 pub use self::watch::{Watched, WatchedKey, Watches};
 
 use crate::resp::reply::Reply;

@@ -71,7 +71,7 @@ impl Session {
                 self.client.choose(|chosen| chosen.name = name);
                 Ok(Reply::OK)
             }
-            _ => unblock(&args[2..]),
+            _ => unblock(args),
         }
     }
 
@@ -191,18 +191,17 @@ fn list(shared: &Shared, words: &[&[u8]]) -> Answer {
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`: no command blocks.
-fn unblock(words: &[&[u8]]) -> Answer {
-    match words {
+fn unblock(args: &[&[u8]]) -> Answer {
+    match &args[2..] {
         [_] => {}
         [_, word] if is(word, "TIMEOUT") || is(word, "ERROR") => {}
         [_, _] => {
             return Err(Stop::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
         _ => {
-            let why = "ERR unknown subcommand or wrong number of arguments for 'unblock'. Try \
-                       CLIENT HELP.";
-            return Err(Stop::error(why));
+            let why = "ERR unknown subcommand or wrong number of arguments for '";
+            return Err(showing(why, args[1], "'. Try CLIENT HELP."));
         }
     }
-    number(words[0]).map(|_| Reply::Integer(0))
+    number(args[2]).map(|_| Reply::Integer(0))
 }

@@ -107,11 +107,12 @@ impl Session {
             let why = "EXECABORT Transaction discarded because of previous errors.";
             return Err(Stop::error(why));
         }
-        let database = self.database;
+        let (database, protocol) = (self.database, self.protocol);
         let answer = self.run_queue(shared, &queue, may_wait);
         if matches!(answer, Err(Stop::Wait)) {
             // All of it is run again, where it may wait.
-            (self.transaction.queue, self.database) = (Some(queue), database);
+            self.transaction.queue = Some(queue);
+            (self.database, self.protocol) = (database, protocol);
         } else {
             self.end_transaction(shared);
         }

@@ -269,10 +269,25 @@ fn call(rng: &mut Rng) -> Call {
     if rng.u8(..12) == 0 && !args[0].eq_ignore_ascii_case(b"wait") {
         spoil(rng, &mut args);
     }
+    if is_short(&args) {
+        return call(rng);
+    }
     match rng.u8(..12) {
         0 if !args[0].is_empty() => Call::Line(args),
         _ => Call::Array(args),
     }
+}
+
+/// Whether a life is so short that it may end in one server before the other reads.
+fn is_short(args: &[Vec<u8>]) -> bool {
+    let small = |argument: &Vec<u8>| argument.to_ascii_lowercase();
+    let number = |at: usize| str::from_utf8(args.get(at)?).ok()?.parse::<i64>().ok();
+    let begins = |at: usize| match &*small(&args[at]) {
+        b"px" | b"ex" => number(at + 1),
+        b"pexpire" | b"expire" | b"psetex" | b"setex" if at == 0 => number(2),
+        _ => None,
+    };
+    (0..args.len()).filter_map(begins).any(|life| (1..1000).contains(&life))
 }
 
 /// Makes a command a wrong one, likely.

@@ -6,6 +6,7 @@
 
 mod alike;
 mod drawn;
+mod fixed;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -50,17 +51,21 @@ struct Both {
 }
 
 impl Both {
-    fn start() -> Option<Self> {
-        Theirs::start().map(|theirs| Self { ours: Ours::start(), theirs })
+    fn start(password: Option<&str>) -> Option<Self> {
+        Theirs::start(password).map(|theirs| Self { ours: Ours::start(password), theirs })
+    }
+
+    fn pair(&self) -> Pair {
+        Pair::new(&self.ours, &self.theirs)
     }
 
     fn client(&self) -> Client {
-        Client { pair: Pair::new(&self.ours, &self.theirs), queue: Vec::new() }
+        Client { pair: self.pair(), queue: Vec::new() }
     }
 
     /// Plays steps on empty servers; where they first differ, if they do.
     fn play(&self, steps: &[Step]) -> Option<Difference> {
-        let mut check = self.client().pair;
+        let mut check = self.pair();
         check.call(&[b"FLUSHALL"]);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| self.client()).collect();
         for step in steps {
@@ -203,7 +208,7 @@ fn from_environment(name: &str) -> Option<u64> {
 
 #[test]
 fn replies_are_those_of_redis() {
-    let Some(both) = Both::start() else { return };
+    let Some(both) = Both::start(None) else { return };
     let first = from_environment("CLEAVEDB_SEED").unwrap_or(1);
     let seconds = from_environment("CLEAVEDB_DIFFERENTIAL_SECONDS").unwrap_or(5);
     let (begun, mut commands) = (Instant::now(), 0);
@@ -235,9 +240,9 @@ fn fail(both: &Both, seed: u64, steps: Vec<Step>, first: Difference) -> ! {
 
 #[test]
 fn each_command_is_drawn() {
-    let Some(both) = Both::start() else { return };
+    let Some(both) = Both::start(None) else { return };
     let drawn: BTreeSet<_> = drawn::names().collect();
-    let listed = both.client().pair.ours.call(&[b"COMMAND", b"LIST"]);
+    let listed = both.pair().ours.call(&[b"COMMAND", b"LIST"]);
     for name in bulks(&listed) {
         let name = String::from_utf8(name).unwrap();
         // It would end the test.

@@ -155,10 +155,11 @@ pub struct Ours {
 
 impl Ours {
     /// A server of a fresh store.
-    pub fn start() -> Self {
+    pub fn start(password: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::new(dir.path().join("store"));
         config.listen = "127.0.0.1:0".parse().unwrap();
+        config.password = password.map(str::to_owned);
         Self { running: Some(start(config).unwrap()), _dir: dir }
     }
 
@@ -185,12 +186,13 @@ pub struct Theirs {
 
 impl Theirs {
     /// A server that keeps nothing, with our limit of strings; none without the program.
-    pub fn start() -> Option<Self> {
+    pub fn start(password: Option<&str>) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("socket");
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--appendonly", "no"]);
         command.args(["--proto-max-bulk-len", "64mb", "--unixsocket"]).arg(&socket);
+        command.args(["--requirepass", password.unwrap_or_default()]);
         let child = command.current_dir(&dir).stdout(Stdio::null()).spawn();
         let Ok(child) = child else {
             println!("NOT CHECKED: there is no redis-server");

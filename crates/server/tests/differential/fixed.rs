@@ -1,0 +1,168 @@
+//! What cannot be drawn: replies that do not come, clients that end others, passwords, the table.
+
+use std::collections::BTreeSet;
+
+use crate::Both;
+use crate::wire::{Pair, Value};
+
+/// Sends lines to both and ends both connections; all replies, and those of Redis.
+fn told(pair: &mut Pair, lines: &[&str]) -> [Vec<String>; 2] {
+    let bytes = [&lines.join("\r\n"), "\r\nQUIT\r\n"].concat().into_bytes();
+    [&mut pair.ours, &mut pair.theirs].map(|client| {
+        client.send(&bytes, &[]);
+        let replies = std::iter::from_fn(|| client.receive());
+        replies.map(|reply| reply.shown()).collect()
+    })
+}
+
+fn assert_alike(both: &Both, lines: &[&str]) -> Vec<String> {
+    let [ours, theirs] = told(&mut both.pair(), lines);
+    assert_eq!(ours, theirs, "{lines:?}");
+    ours
+}
+
+#[test]
+fn replies_are_left_out_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let replies = assert_alike(
+        &both,
+        &[
+            "CLIENT REPLY SKIP",
+            "PING skipped",
+            "PING seen",
+            "CLIENT REPLY SKIP",
+            "CLIENT REPLY SKIP",
+            "SET a skipped",
+            "GET a",
+            "CLIENT REPLY OFF",
+            "GET a",
+            "CLIENT REPLY SKIP",
+            "CLIENT REPLY other",
+            "MULTI",
+            "SET a b",
+            "EXEC",
+            "CLIENT REPLY ON",
+            "CLIENT REPLY other",
+            "GET a",
+        ],
+    );
+    let last = ["$4 \"seen\"", "$7 \"skipped\"", "+OK", "-ERR syntax error", "$1 \"b\"", "+OK"];
+    assert_eq!(replies, last);
+    // Written without a look at what was there, and with others: no reply, too.
+    assert_alike(&both, &["CLIENT REPLY OFF", "SET a 1", "SET b 2", "CLIENT REPLY ON", "MGET a b"]);
+}
+
+/// The bytes of each server's own number of a client.
+fn ids(pair: &mut Pair) -> [Vec<u8>; 2] {
+    pair.call(&[b"CLIENT", b"ID"]).map(|id| id.integer().unwrap().to_string().into())
+}
+
+#[test]
+fn clients_end_others_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let [mut one, mut other] = [both.pair(), both.pair()];
+    one.call(&[b"CLIENT", b"SETNAME", b"one"]);
+    let [ours, theirs] = ids(&mut one);
+    for (client, id) in [(&mut other.ours, &ours), (&mut other.theirs, &theirs)] {
+        let listed = client.call(&[b"CLIENT", b"LIST", b"ID", id, b"12345"]);
+        let listed = String::from_utf8(listed.bulk().unwrap().to_vec()).unwrap();
+        let words: Vec<_> = listed.trim_end().split(' ').collect();
+        assert!(words.contains(&"name=one") && words.contains(&"db=0"), "{listed}");
+        assert_eq!(words[0], format!("id={}", String::from_utf8_lossy(id)));
+        assert_eq!(client.call(&[b"CLIENT", b"KILL", b"ID", id]).shown(), ":1");
+        assert_eq!(client.call(&[b"CLIENT", b"KILL", b"ID", id]).shown(), ":0");
+    }
+    assert!(one.ours.receive().is_none() && one.theirs.receive().is_none());
+    for wrong in [
+        "CLIENT KILL",
+        "CLIENT KILL 127.0.0.1:1",
+        "CLIENT KILL ID",
+        "CLIENT KILL ID 0",
+        "CLIENT KILL ID x",
+        "CLIENT KILL TYPE x",
+        "CLIENT KILL TYPE pubsub SKIPME no",
+        "CLIENT KILL USER nobody",
+        "CLIENT KILL USER default ADDR 127.0.0.1:1",
+        "CLIENT KILL SKIPME maybe",
+        "CLIENT LIST TYPE x",
+        "CLIENT LIST ID x",
+        "CLIENT LIST ID",
+        "CLIENT LIST TYPE pubsub",
+        "CLIENT UNBLOCK 1 x",
+        "CLIENT UNBLOCK 1 ERROR x",
+    ] {
+        assert_alike(&both, &[wrong]);
+    }
+    // A client that ends itself has the reply.
+    let replies = other.call(&[b"CLIENT", b"KILL", b"TYPE", b"normal", b"SKIPME", b"no"]);
+    assert!(replies.iter().all(|reply| reply.integer().is_some_and(|killed| killed > 0)));
+    assert!(other.ours.receive().is_none() && other.theirs.receive().is_none());
+}
+
+#[test]
+fn strangers_are_refused_alike() {
+    let Some(both) = Both::start(Some("secret")) else { return };
+    let long = format!("AUTH {}", "x".repeat(20_000));
+    for lines in [
+        &["GET a", "NOTHING", "GET", "MULTI", "EXEC", "CLIENT ID", "CLIENT"][..],
+        &["HELLO", "HELLO 3", "HELLO 4", "HELLO 3 AUTH default wrong", "PING"],
+        &["HELLO 3 AUTH default secret SETNAME a", "CLIENT GETNAME", "GET a"],
+        &[
+            "AUTH wrong",
+            "AUTH default wrong",
+            "AUTH nobody secret",
+            "AUTH a b c",
+            "AUTH secret",
+            "GET a",
+        ],
+        &["AUTH secret", "RESET", "GET a"],
+        &["*11", "GET a"],
+        &["*2", "$4", "AUTH", "$16385"],
+        &[&long],
+    ] {
+        let [ours, theirs] = told(&mut both.pair(), lines);
+        let without_id = |replies: &[String]| -> Vec<_> {
+            replies.iter().map(|it| it.split("\"id\", :").next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(without_id(&ours), without_id(&theirs), "{lines:?}");
+    }
+}
+
+/// The items of a set, or of the array that it is in the old protocol.
+fn set(value: &Value) -> BTreeSet<String> {
+    value.items().unwrap().iter().map(Value::shown).collect()
+}
+
+#[test]
+fn the_table_is_that_of_redis() {
+    let Some(both) = Both::start(None) else { return };
+    let mut pair = both.pair();
+    let listed = pair.ours.call(&[b"COMMAND", b"LIST"]);
+    let known: BTreeSet<_> = [
+        "write",
+        "readonly",
+        "denyoom",
+        "admin",
+        "noscript",
+        "loading",
+        "stale",
+        "skip_monitor",
+        "fast",
+        "no_auth",
+        "no_multi",
+    ]
+    .map(|name| format!("+{name}"))
+    .into();
+    let mut different = Vec::new();
+    for name in crate::bulks(&listed) {
+        let [ours, theirs] = pair.call(&[b"COMMAND", b"INFO", &name]);
+        let [ours, theirs] = [&ours, &theirs].map(|it| it.items().unwrap()[0].items().unwrap());
+        let [mut ours, mut theirs] = [ours, theirs].map(|fields| fields[..6].to_vec());
+        let [flags, of_redis] = [ours.remove(2), theirs.remove(2)].map(|flags| set(&flags));
+        let of_redis = &of_redis & &known;
+        if ours != theirs || flags != of_redis {
+            different.push(format!("{ours:?} {flags:?} for {theirs:?} {of_redis:?}"));
+        }
+    }
+    assert!(different.is_empty(), "{different:#?}");
+}

@@ -35,7 +35,8 @@ pub struct Config {
     #[arg(long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
     /// Number of databases
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub databases: u16,
     /// When a write survives a loss of power
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
@@ -48,7 +49,7 @@ pub struct Config {
         hide_env_values = true
     )]
     pub password: Option<String>,
-    /// Memory of what all clients send and are sent; who wants more of it is sent away
+    /// Memory of what all clients send and are sent; a client that wants more is sent away
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cleavedb_named::size)]
     pub client_memory: usize,
     /// Most clients at once

@@ -19,15 +19,15 @@
 
 #![forbid(unsafe_code)]
 
-mod clients;
+mod resp;
+mod model;
+mod exec;
 mod command;
 mod config;
-mod exec;
-mod model;
-mod net;
-mod resp;
-mod session;
+mod clients;
 mod shared;
+mod session;
+mod net;
 
 use std::io;
 use std::sync::Arc;
@@ -38,15 +38,15 @@ pub use self::config::{AppendFsync, Config};
 pub use self::net::Running;
 
 use self::exec::Store;
-use self::shared::Shared;
+use self::shared::ServerShared;
 
-/// Opens the store and lets clients in. Fails if an option of the store is none, if the store cannot
-/// be opened, or if the address is taken.
+/// Opens the store and lets clients in. Fails if an option of the store is none, if the store
+/// cannot be opened, or if the address is taken.
 pub fn start(config: Config) -> io::Result<Running> {
     let mut options = cleavedb_named::options(config.store.iter().map(String::as_str))
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     options.durability = Durability::Os;
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
-    Running::start(Arc::new(Shared::new(config, store)))
+    Running::start(Arc::new(ServerShared::new(config, store)))
 }

@@ -1,4 +1,4 @@
-//! Connections: who is accepted, on which thread each one lives, and how bytes become commands.
+//! Connections: which clients are let in, on which thread each lives, how bytes become commands.
 //!
 //! A connection belongs to one worker, a thread with a runtime of its own, and nothing of it moves
 //! but when a command would wait: then the session goes to the pool with it, and comes back. So a
@@ -21,10 +21,10 @@ use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
-use self::budget::Budget;
+use self::budget::ClientBudget;
 use self::socket::Accepted;
 use crate::config::{AppendFsync, Config};
-use crate::shared::Shared;
+use crate::shared::ServerShared;
 
 /// Threads that may wait, for each processor, and at least.
 const POOL_PER_PROCESSOR: usize = 4;
@@ -42,7 +42,7 @@ struct Worker {
 
 /// A server that runs in threads of its own.
 pub struct Running {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     address: SocketAddr,
     workers: Vec<Worker>,
     /// The thread that syncs before replies, if they are to be durable.
@@ -53,7 +53,7 @@ pub struct Running {
 
 impl Running {
     /// Listens, and lets clients in.
-    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn start(shared: Arc<ServerShared>) -> io::Result<Self> {
         let processors = std::thread::available_parallelism()?.get();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -66,7 +66,7 @@ impl Running {
         let count = if shared.config.workers == 0 { processors } else { shared.config.workers };
         let rooms = Rooms {
             shared: shared.clone(),
-            budget: Budget::new(shared.config.client_memory),
+            budget: ClientBudget::new(shared.config.client_memory),
             pool: runtime.handle().clone(),
         };
         let start = |number| worker(number, rooms.clone());
@@ -148,9 +148,8 @@ impl Listeners {
         let tcp = TcpListener::bind(config.listen).await?;
         let unix = config.unix_socket.as_ref().map(|path| {
             // One that a killed server has left; the store has told that none runs.
-            match std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-                true => std::fs::remove_file(path)?,
-                false => {}
+            if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+                std::fs::remove_file(path)?;
             }
             UnixListener::bind(path)
         });
@@ -171,7 +170,7 @@ impl Listeners {
 type Door = (Arc<AtomicUsize>, UnboundedSender<Accepted>);
 
 /// Accepts clients, and gives each to the worker with the fewest.
-async fn accept(listeners: Listeners, shared: Arc<Shared>, doors: Vec<Door>) {
+async fn accept(listeners: Listeners, shared: Arc<ServerShared>, doors: Vec<Door>) {
     loop {
         let accepted = tokio::select! {
             accepted = listeners.accept() => accepted,
@@ -199,9 +198,9 @@ async fn accept(listeners: Listeners, shared: Arc<Shared>, doors: Vec<Door>) {
 }
 
 /// The place of a client at its worker, which is free when this is dropped, even by a panic.
-struct Place(Arc<AtomicUsize>);
+struct WorkerPlace(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for WorkerPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -210,8 +209,8 @@ impl Drop for Place {
 /// What connections need.
 #[derive(Clone)]
 struct Rooms {
-    shared: Arc<Shared>,
-    budget: Arc<Budget>,
+    shared: Arc<ServerShared>,
+    budget: Arc<ClientBudget>,
     /// Where commands run that wait.
     pool: Handle,
 }
@@ -236,7 +235,7 @@ async fn serve_all(
         socket = sockets.recv() => socket,
         () = rooms.shared.stop.cancelled() => None,
     } {
-        let (rooms, place) = (rooms.clone(), Place(clients.clone()));
+        let (rooms, place) = (rooms.clone(), WorkerPlace(clients.clone()));
         tokio::task::spawn_local(async move {
             // A client that has gone is no error of the server.
             let _ = connection::serve(socket, rooms).await;
@@ -255,7 +254,7 @@ async fn serve_all(
 }
 
 /// Makes each second's writes survive a loss of power.
-async fn sync_each_second(shared: Arc<Shared>) {
+async fn sync_each_second(shared: Arc<ServerShared>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -13,17 +13,17 @@ use subtle::ConstantTimeEq;
 use crate::clients::{Chosen, Connected};
 use crate::command::args::{is, number, showing, shown, syntax};
 use crate::command::keys;
-use crate::command::table::{self, Action, Command, flag};
-use crate::exec::{Answer, Blind, Effects, Held, Stop, View};
+use crate::command::table::{self, CommandAction, CommandRow, flag};
+use crate::exec::{Answer, Blind, Effects, Halt, Held, View};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::integer;
-use crate::shared::Shared;
+use crate::shared::ServerShared;
 
-use self::client::Wanted;
-use self::transaction::Transaction;
+use self::client::WantedReplies;
+use self::transaction::ClientTransaction;
 
 /// What a client has chosen.
-pub struct Session {
+pub struct ClientSession {
     /// The client, as others see it.
     client: Arc<Connected>,
     /// The version of the protocol.
@@ -31,23 +31,23 @@ pub struct Session {
     /// Whether the connection ends behind the reply.
     pub is_over: bool,
     database: usize,
-    wanted: Wanted,
+    wanted: WantedReplies,
     /// Whether it has said who it is, or need not.
     is_known: bool,
-    transaction: Transaction,
+    transaction: ClientTransaction,
 }
 
-impl Session {
+impl ClientSession {
     /// The session of a new client.
-    pub fn new(shared: &Shared, client: Arc<Connected>) -> Self {
+    pub fn new(shared: &ServerShared, client: Arc<Connected>) -> Self {
         Self {
             client,
             protocol: Protocol::Two,
             is_over: false,
             database: 0,
-            wanted: Wanted::All,
+            wanted: WantedReplies::All,
             is_known: shared.config.password.is_none(),
-            transaction: Transaction::default(),
+            transaction: ClientTransaction::default(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Session {
     /// Runs a command. Without `may_wait` it stops where it would have to, having done nothing.
     pub fn run(
         &mut self,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerShared>,
         args: &[&[u8]],
         may_wait: bool,
     ) -> Result<Reply, Waits> {
@@ -69,7 +69,7 @@ impl Session {
 
     fn answer(
         &mut self,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerShared>,
         args: &[&[u8]],
         may_wait: bool,
     ) -> Result<Reply, Waits> {
@@ -78,7 +78,7 @@ impl Session {
             Err(why) if is(args[0], "EXEC") => {
                 self.end_transaction(shared);
                 let why = why.strip_prefix(b"ERR ").unwrap_or(&why);
-                let before = b"EXECABORT Transaction discarded because of: ";
+                let before = b"EXECABORT ClientTransaction discarded because of: ";
                 return Ok(Reply::error([before, why].concat()));
             }
             Err(why) => {
@@ -91,17 +91,17 @@ impl Session {
             return Ok(Reply::Status("QUEUED"));
         }
         let answer = match command.action {
-            Action::Data(run) => self.run_data(shared, command, args, may_wait, run),
-            Action::Session => self.run_own(shared, command, args, may_wait),
+            CommandAction::Data(run) => self.run_data(shared, command, args, may_wait, run),
+            CommandAction::Session => self.run_own(shared, command, args, may_wait),
         };
         match answer {
-            Ok(reply) | Err(Stop::Error(reply)) => Ok(reply),
-            Err(Stop::Wait) => Err(Waits),
+            Ok(reply) | Err(Halt::Error(reply)) => Ok(reply),
+            Err(Halt::Wait) => Err(Waits),
         }
     }
 
     /// The command that is called, if this client may call it so, or why not.
-    fn checked(&self, args: &[&[u8]]) -> Result<&'static Command, Bytes> {
+    fn checked(&self, args: &[&[u8]]) -> Result<&'static CommandRow, Bytes> {
         let Some(command) = table::find(args) else { return Err(unknown(args)) };
         if !command.takes(args.len()) {
             let name = command.name;
@@ -111,15 +111,15 @@ impl Session {
             return Err("NOAUTH Authentication required.".into());
         }
         if self.transaction.is_open() && command.is(flag::NO_MULTI) {
-            return Err("ERR Command not allowed inside a transaction".into());
+            return Err("ERR CommandRow not allowed inside a transaction".into());
         }
         Ok(command)
     }
 
     fn run_data(
         &self,
-        shared: &Shared,
-        command: &Command,
+        shared: &ServerShared,
+        command: &CommandRow,
         args: &[&[u8]],
         may_wait: bool,
         run: crate::command::Run,
@@ -127,10 +127,10 @@ impl Session {
         let locks = &shared.store.locks;
         let _held = match command {
             _ if !command.is(flag::WRITE) => Some(Held::new()),
-            _ if command.keys.2 == 0 => locks.take_all(may_wait),
+            _ if command.writes_unnamed() => locks.take_all(may_wait),
             _ => locks.take(command.keys_of(args), may_wait),
         }
-        .ok_or(Stop::Wait)?;
+        .ok_or(Halt::Wait)?;
         let reads = shared.store.reads(may_wait);
         let mut view = View::new(&reads, &shared.scans, self.database, now());
         let reply = run(args, &mut view)?;
@@ -142,14 +142,14 @@ impl Session {
     /// like it, and adds its own; none if the command is another one, and is to be run by itself.
     pub fn run_blind<'a>(
         &self,
-        shared: &'a Shared,
+        shared: &'a ServerShared,
         blind: &'a Blind,
         args: &[&'a [u8]],
         effects: &mut Effects<'a>,
     ) -> Option<Reply> {
         let command = self.checked(args).ok().filter(|command| command.is(flag::BLIND))?;
-        let Action::Data(run) = command.action else { return None };
-        if self.transaction.is_open() || self.wanted != Wanted::All {
+        let CommandAction::Data(run) = command.action else { return None };
+        if self.transaction.is_open() || self.wanted != WantedReplies::All {
             return None;
         }
         let view = View::new(blind, &shared.scans, self.database, now());
@@ -157,15 +157,15 @@ impl Session {
         let answer = run(args, &mut view);
         *effects = view.into_effects();
         match answer {
-            Ok(reply) | Err(Stop::Error(reply)) => Some(reply),
-            Err(Stop::Wait) => None,
+            Ok(reply) | Err(Halt::Error(reply)) => Some(reply),
+            Err(Halt::Wait) => None,
         }
     }
 
     /// Commits what several such commands have changed; the error is the reply of each.
     pub fn commit_blind(
         &self,
-        shared: &Shared,
+        shared: &ServerShared,
         effects: &Effects<'_>,
         may_wait: bool,
     ) -> Result<Option<Reply>, Waits> {
@@ -173,12 +173,12 @@ impl Session {
         let Some(_held) = shared.store.locks.take(keys, may_wait) else { return Err(Waits) };
         match self.commit(shared, effects, may_wait) {
             Ok(()) => Ok(None),
-            Err(Stop::Error(error)) => Ok(Some(error)),
-            Err(Stop::Wait) => Err(Waits),
+            Err(Halt::Error(error)) => Ok(Some(error)),
+            Err(Halt::Wait) => Err(Waits),
         }
     }
 
-    fn commit(&self, shared: &Shared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
+    fn commit(&self, shared: &ServerShared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
         if effects.is_empty() {
             return Ok(());
         }
@@ -189,8 +189,8 @@ impl Session {
 
     fn run_own(
         &mut self,
-        shared: &Arc<Shared>,
-        command: &Command,
+        shared: &Arc<ServerShared>,
+        command: &CommandRow,
         args: &[&[u8]],
         may_wait: bool,
     ) -> Answer {
@@ -198,7 +198,7 @@ impl Session {
             "ping" => match args {
                 [_] => Ok(Reply::Status("PONG")),
                 [_, text] => Ok(Reply::Bulk(text.to_vec().into())),
-                _ => Err(Stop::error("ERR wrong number of arguments for 'ping' command")),
+                _ => Err(Halt::error("ERR wrong number of arguments for 'ping' command")),
             },
             "echo" => Ok(Reply::Bulk(args[1].to_vec().into())),
             "select" => {
@@ -237,7 +237,7 @@ impl Session {
         }
     }
 
-    fn auth(&mut self, shared: &Shared, args: &[&[u8]]) -> Answer {
+    fn auth(&mut self, shared: &ServerShared, args: &[&[u8]]) -> Answer {
         let (user, password) = match args {
             [_, password] => (&b"default"[..], *password),
             [_, user, password] => (*user, *password),
@@ -247,27 +247,27 @@ impl Session {
         if expected.is_none() && args.len() == 2 {
             let why = "ERR AUTH <password> called without any password configured for the default \
                        user. Are you sure your configuration is correct?";
-            return Err(Stop::error(why));
+            return Err(Halt::error(why));
         }
         let is_right = expected.is_none_or(|it| it.as_bytes().ct_eq(password).into());
         if user != b"default" || !is_right {
             let why = "WRONGPASS invalid username-password pair or user is disabled.";
-            return Err(Stop::error(why));
+            return Err(Halt::error(why));
         }
         self.is_known = true;
         Ok(Reply::OK)
     }
 
     /// `HELLO [version [AUTH user password] [SETNAME name]]`
-    fn hello(&mut self, shared: &Shared, args: &[&[u8]]) -> Answer {
+    fn hello(&mut self, shared: &ServerShared, args: &[&[u8]]) -> Answer {
         let protocol = match args.get(1).map(|text| integer(text)) {
             None => self.protocol,
             Some(Some(2)) => Protocol::Two,
             Some(Some(3)) => Protocol::Three,
-            Some(Some(_)) => return Err(Stop::error("NOPROTO unsupported protocol version")),
+            Some(Some(_)) => return Err(Halt::error("NOPROTO unsupported protocol version")),
             Some(None) => {
                 let why = "ERR Protocol version is not an integer or out of range";
-                return Err(Stop::error(why));
+                return Err(Halt::error(why));
             }
         };
         let mut words = args.get(2..).unwrap_or_default();
@@ -286,10 +286,10 @@ impl Session {
             };
         }
         if !self.is_known {
-            let why = "NOAUTH HELLO must be called with the client already authenticated, otherwise \
-                       the HELLO AUTH <user> <pass> option can be used to authenticate the client \
-                       and select the RESP protocol version at the same time";
-            return Err(Stop::error(why));
+            let why = "NOAUTH HELLO must be called with the client already authenticated, \
+                       otherwise the HELLO AUTH <user> <pass> option can be used to authenticate \
+                       the client and select the RESP protocol version at the same time";
+            return Err(Halt::error(why));
         }
         self.protocol = protocol;
         self.client.choose(|chosen| chosen.protocol = protocol);
@@ -301,8 +301,8 @@ impl Session {
 fn wait(args: &[&[u8]]) -> Answer {
     number(args[1])?;
     match integer(args[2]) {
-        None => Err(Stop::error("ERR timeout is not an integer or out of range")),
-        Some(..0) => Err(Stop::error("ERR timeout is negative")),
+        None => Err(Halt::error("ERR timeout is not an integer or out of range")),
+        Some(..0) => Err(Halt::error("ERR timeout is negative")),
         Some(_) => Ok(Reply::Integer(0)),
     }
 }

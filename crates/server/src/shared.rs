@@ -24,7 +24,7 @@ pub struct Counts {
 }
 
 /// What all clients share.
-pub struct Shared {
+pub struct ServerShared {
     /// What the server was told.
     pub config: Config,
     /// The store.
@@ -44,7 +44,7 @@ pub struct Shared {
     begun: Instant,
 }
 
-impl Shared {
+impl ServerShared {
     /// What clients of this store share.
     pub fn new(config: Config, store: Store) -> Self {
         Self {

@@ -88,7 +88,7 @@ fn clients_that_declare_much_take_little() {
     for client in &mut clients {
         client.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$67108864\r\nbegin").unwrap();
     }
-    // Those for which there was no room were sent away, and the others left with their memory.
+    // Clients without room were sent away, and the others left with their memory.
     drop(clients);
     while !server.answers() {}
 }
@@ -100,7 +100,7 @@ fn who_wants_more_than_there_is_is_sent_away() {
     let mut client = server.connect();
     let head = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$33554432\r\n";
     client.write_all(head).unwrap();
-    // It ends early, since the server closes the connection.
+    // The write ends early, since the server closes the connection.
     let _ = client.write_all(&vec![b'v'; 32 << 20]);
     let mut why = Vec::new();
     let _ = client.read_to_end(&mut why);

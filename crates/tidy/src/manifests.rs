@@ -1,7 +1,8 @@
 //! Manifests of crates: the order of the crates, and licences beside those that are published.
 //!
-//! `base <- storage <- {index, values} <- cleavedb <- {cli, capi, python, testkit} <- bench-cli`;
-//! `hot` is beside index and values, and these three are strangers to one another, and the front
+//! `base <- storage <- {index, values} <- cleavedb <- {cli, capi, python, server, testkit}`, and
+//! `bench-cli` above them; `hot` is beside index and values, and these three are strangers to one
+//! another, and the front
 //! ends see the public crate only, and `bench-cli` besides `storage-sim`, for its simulated
 //! devices, and `bench`, which knows no engine. Of the crates below only the tests may use
 //! `storage-sim`. `bench-peers` has what its store over others needs. The compiler refuses a cycle,
@@ -10,7 +11,7 @@
 use crate::repo::{Finding, Repo};
 
 /// The crates that each crate may use, by name, without the project's prefix.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("base", &[]),
     ("storage", &["base"]),
     ("storage-sim", &["base", "storage"]),
@@ -24,6 +25,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("cli", &["cleavedb", "named", "units"]),
     ("capi", &["cleavedb", "named"]),
     ("python", &["cleavedb", "named"]),
+    ("server", &["cleavedb", "named"]),
     ("bench", &["units"]),
     ("bench-cli", &["cleavedb", "storage-sim", "units", "named", "bench", "cli"]),
     ("bench-peers", &["base", "storage", "values", "bench"]),

@@ -1,26 +1,26 @@
 //! Arguments as what they stand for, and Redis's words for those that do not.
 
-use crate::exec::{Answer, Stop};
+use crate::exec::{Answer, Halt};
 use crate::resp::request::integer;
 
 /// The error of arguments in an order that has no meaning.
-pub fn syntax() -> Stop {
-    Stop::error("ERR syntax error")
+pub fn syntax() -> Halt {
+    Halt::error("ERR syntax error")
 }
 
 /// A number.
 pub fn number(text: &[u8]) -> Answer<i64> {
-    integer(text).ok_or_else(|| Stop::error("ERR value is not an integer or out of range"))
+    integer(text).ok_or_else(|| Halt::error("ERR value is not an integer or out of range"))
 }
 
 /// A number of 32 bits, with an error of its own, if it has one.
 pub fn small(text: &[u8], error: Option<&'static str>) -> Answer<i32> {
     let number = match error {
         None => number(text)?,
-        Some(error) => integer(text).ok_or_else(|| Stop::error(error))?,
+        Some(error) => integer(text).ok_or_else(|| Halt::error(error))?,
     };
     let why = "ERR value is out of range, value must between -2147483648 and 2147483647";
-    i32::try_from(number).map_err(|_| Stop::error(error.unwrap_or(why)))
+    i32::try_from(number).map_err(|_| Halt::error(error.unwrap_or(why)))
 }
 
 /// The begin of an argument as errors show it: no more than `most` bytes, and none behind a zero.
@@ -30,8 +30,8 @@ pub fn shown(argument: &[u8], most: usize) -> &[u8] {
 }
 
 /// An error that shows an argument between two texts.
-pub fn showing(before: &str, argument: &[u8], behind: &str) -> Stop {
-    Stop::error([before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat())
+pub fn showing(before: &str, argument: &[u8], behind: &str) -> Halt {
+    Halt::error([before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat())
 }
 
 /// Whether an argument is a word, in whatever case.
@@ -80,7 +80,7 @@ impl Unit {
     pub fn deadline(self, text: &[u8], now: u64, command: &str) -> Answer<u64> {
         let count = number(text)?;
         let time = Some(count).filter(|count| *count > 0).and_then(|count| self.time(count, now));
-        let invalid = || Stop::error(format!("ERR invalid expire time in '{command}' command"));
+        let invalid = || Halt::error(format!("ERR invalid expire time in '{command}' command"));
         time.and_then(|time| u64::try_from(time).ok()).ok_or_else(invalid)
     }
 }

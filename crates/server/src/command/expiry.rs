@@ -1,8 +1,8 @@
 //! Commands of the time that keys have.
 
 use super::args::{Unit, is, number, showing};
-use crate::exec::{Answer, Stop, View};
-use crate::model::record::Content;
+use crate::exec::{Answer, Halt, View};
+use crate::model::record::KeyContent;
 use crate::resp::reply::Reply;
 
 /// When `EXPIRE` and its like change the end.
@@ -30,10 +30,10 @@ impl When {
         }
         if when.none && (when.some || when.later || when.earlier) {
             let why = "ERR NX and XX, GT or LT options at the same time are not compatible";
-            return Err(Stop::error(why));
+            return Err(Halt::error(why));
         }
         if when.later && when.earlier {
-            return Err(Stop::error("ERR GT and LT options at the same time are not compatible"));
+            return Err(Halt::error("ERR GT and LT options at the same time are not compatible"));
         }
         Ok(when)
     }
@@ -52,13 +52,13 @@ impl When {
 fn expire_in<'a>(args: &[&'a [u8]], view: &mut View<'a>, unit: Unit, name: &str) -> Answer {
     let when = When::of(&args[3..])?;
     let count = number(args[2])?;
-    let invalid = || Stop::error(format!("ERR invalid expire time in '{name}' command"));
+    let invalid = || Halt::error(format!("ERR invalid expire time in '{name}' command"));
     let until = unit.time(count, view.now).ok_or_else(invalid)?;
     let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
     if !when.allows(record.until, until) {
         return Ok(Reply::Integer(0));
     }
-    let Content::String(value) = record.content;
+    let KeyContent::String(value) = record.content;
     view.put(args[1], value.to_vec(), Some(until.max(0).cast_unsigned()));
     Ok(Reply::Integer(1))
 }
@@ -87,7 +87,7 @@ pub fn pexpireat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn persist<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let record = view.record(args[1])?.filter(|record| record.until.is_some());
     let Some(record) = record else { return Ok(Reply::Integer(0)) };
-    let Content::String(value) = record.content;
+    let KeyContent::String(value) = record.content;
     view.put(args[1], value.to_vec(), None);
     Ok(Reply::Integer(1))
 }

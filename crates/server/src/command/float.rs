@@ -1,7 +1,7 @@
 //! Sums of `INCRBYFLOAT`, which Redis reckons in C's `long double` of x86: 64 binary digits.
 //!
-//! A number is exact here, an integer times a power of two, and rounded where that type rounds: when
-//! a text is read, and when a sum is made. So the texts of sums are those of Redis.
+//! A number is exact here, an integer times a power of two, and rounded where that type rounds:
+//! when a text is read, and when a sum is made. So the texts of sums are those of Redis.
 
 use num_bigint::{BigInt, Sign};
 
@@ -38,20 +38,20 @@ pub enum NoSum {
 
 /// The text of the sum of two texts.
 pub fn sum(one: &[u8], other: &[u8]) -> Result<String, NoSum> {
-    let (one, other) = (Parsed::of(one)?, Parsed::of(other)?);
-    let (Parsed::Finite(one), Parsed::Finite(other)) = (one, other) else {
+    let (one, other) = (ParsedFloat::of(one)?, ParsedFloat::of(other)?);
+    let (ParsedFloat::Finite(one), ParsedFloat::Finite(other)) = (one, other) else {
         return Err(NoSum::Infinite);
     };
     one.plus(other).map(|sum| sum.text()).ok_or(NoSum::Infinite)
 }
 
 /// What a text stands for.
-enum Parsed {
+enum ParsedFloat {
     Finite(Exact),
     Infinite,
 }
 
-impl Parsed {
+impl ParsedFloat {
     /// The number of a text, in the forms of C's `strtold`.
     fn of(text: &[u8]) -> Result<Self, NoSum> {
         let text = str::from_utf8(text).ok().filter(|text| text.len() < TEXT_MAX);
@@ -99,8 +99,8 @@ fn exponent_of(text: &str) -> Result<i64, NoSum> {
 }
 
 impl Exact {
-    /// The number nearest to an integer times a power of ten; none beyond the largest one, and where
-    /// nothing but 0 is near.
+    /// The number nearest to an integer times a power of ten; none beyond the largest one, and
+    /// where nothing but 0 is near.
     fn of_decimal(integer: BigInt, exponent: i64) -> Option<Self> {
         if integer.sign() == Sign::NoSign {
             return Some(Self { integer, exponent: 0 });
@@ -113,7 +113,7 @@ impl Exact {
         if exponent >= 0 {
             return Self { integer: integer * power, exponent: 0 }.rounded(false);
         }
-        // So many digits more than the quotient needs that what is left of it breaks ties only.
+        // The quotient has more digits than it needs: what is left of it breaks ties only.
         let shift = DIGITS + 2 + power.bits();
         let shifted = integer << shift;
         let has_rest = &shifted % &power != BigInt::ZERO;
@@ -156,7 +156,7 @@ impl Exact {
     }
 }
 
-/// An integer without so many binary digits, rounded to the nearest, and of two to the even one.
+/// An integer without its last binary digits, rounded to the nearest, and of two to the even one.
 fn nearest(integer: &BigInt, digits: u64, has_rest: bool) -> BigInt {
     if digits == 0 {
         return integer.clone();

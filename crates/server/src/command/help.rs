@@ -17,7 +17,7 @@ pub const CLIENT: &[&str] = &[
     "KILL <ip:port>",
     "    Kill connection made from <ip:port>.",
     "KILL <option> <value> [<option> <value> [...]]",
-    "    Kill connections, by ADDR, LADDR, ID, TYPE and USER; SKIPME no kills the current one, too.",
+    "    Kill connections, by ADDR, LADDR, ID, TYPE and USER; also this one with SKIPME no.",
     "LIST [TYPE <type> | ID <id> [<id> [...]]]",
     "    Return information about client connections.",
     "NO-EVICT (ON|OFF)",

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::args::{is, number, small, syntax};
 use super::glob;
-use crate::exec::{Answer, Stop, View};
-use crate::model::record::{Content, Head, Record};
+use crate::exec::{Answer, Halt, View};
+use crate::model::record::{KeyContent, KeyRecord, RecordHead};
 use crate::resp::reply::Reply;
 use crate::resp::request::integer;
 
@@ -80,12 +80,12 @@ pub fn randomkey(_: &[&[u8]], view: &mut View<'_>) -> Answer {
 }
 
 fn move_key<'a>(from: &'a [u8], to: &'a [u8], only_new: bool, view: &mut View<'a>) -> Answer<bool> {
-    let record = view.record(from)?.ok_or_else(|| Stop::error("ERR no such key"))?;
+    let record = view.record(from)?.ok_or_else(|| Halt::error("ERR no such key"))?;
     if only_new && view.exists(to)? {
         return Ok(false);
     }
     if from != to {
-        let Content::String(value) = record.content;
+        let KeyContent::String(value) = record.content;
         view.delete(from)?;
         view.put(to, value.to_vec(), record.until);
     }
@@ -109,7 +109,7 @@ pub fn database(text: &[u8], databases: usize) -> Answer<usize> {
 
 fn number_of_database(number: i32, databases: usize) -> Answer<usize> {
     let database = usize::try_from(number).ok().filter(|database| *database < databases);
-    database.ok_or_else(|| Stop::error("ERR DB index is out of range"))
+    database.ok_or_else(|| Halt::error("ERR DB index is out of range"))
 }
 
 /// `COPY source destination [DB database] [REPLACE]`
@@ -125,13 +125,13 @@ pub fn copy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         }
     }
     if to == view.database && args[1] == args[2] {
-        return Err(Stop::error("ERR source and destination objects are the same"));
+        return Err(Halt::error("ERR source and destination objects are the same"));
     }
     let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
     if !replaces && view.record_in(to, args[2])?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    let Content::String(value) = record.content;
+    let KeyContent::String(value) = record.content;
     view.put_in(to, args[2], value.to_vec(), record.until);
     Ok(Reply::Integer(1))
 }
@@ -140,13 +140,13 @@ pub fn copy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn move_to<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let to = database(args[2], view.databases)?;
     if to == view.database {
-        return Err(Stop::error("ERR source and destination objects are the same"));
+        return Err(Halt::error("ERR source and destination objects are the same"));
     }
     let Some(record) = view.record(args[1])? else { return Ok(Reply::Integer(0)) };
     if view.record_in(to, args[1])?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    let Content::String(value) = record.content;
+    let KeyContent::String(value) = record.content;
     view.put_in(to, args[1], value.to_vec(), record.until);
     view.delete(args[1])?;
     Ok(Reply::Integer(1))
@@ -187,7 +187,7 @@ pub fn swapdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let of_second = view.all(second)?;
     for (database, records) in [(first, of_second), (second, of_first)] {
         view.clear(database);
-        for (key, Record { until, content: Content::String(value) }) in records {
+        for (key, KeyRecord { until, content: KeyContent::String(value) }) in records {
             view.put_in(database, key, value.to_vec(), until);
         }
     }
@@ -214,7 +214,7 @@ pub fn object_refcount(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 /// `OBJECT IDLETIME key`
 pub fn object_idletime(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     match view.exists(args[2])? {
-        true => Err(Stop::error("ERR idle time is not tracked, since reads write nothing")),
+        true => Err(Halt::error("ERR idle time is not tracked, since reads write nothing")),
         false => Ok(Reply::Nil),
     }
 }
@@ -224,7 +224,7 @@ pub fn object_freq(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let why = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
                note that when switching between policies at runtime LRU and LFU data will take \
                some time to adjust.";
-    if view.exists(args[2])? { Err(Stop::error(why)) } else { Ok(Reply::Nil) }
+    if view.exists(args[2])? { Err(Halt::error(why)) } else { Ok(Reply::Nil) }
 }
 
 /// `MEMORY USAGE key [SAMPLES count]`: the bytes of the key and its record, before compression.
@@ -240,13 +240,14 @@ pub fn memory_usage(args: &[&[u8]], view: &mut View<'_>) -> Answer {
         }
     }
     Ok(view.record(args[2])?.map_or(Reply::Nil, |record| {
-        let Content::String(value) = &record.content;
-        let head = Head::of_string(record.until);
+        let KeyContent::String(value) = &record.content;
+        let head = RecordHead::of_string(record.until);
         Reply::Integer((args[2].len() + head.as_bytes().len() + value.len()) as i64)
     }))
 }
 
-/// The number of a cursor, as C's `strtoul` reads it: a negative one counts from the end of 64 bits.
+/// The number of a cursor, as C's `strtoul` reads it: a negative one counts from the end of 64
+/// bits.
 fn cursor(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?;
     match text.strip_prefix('-') {
@@ -260,7 +261,7 @@ fn cursor(text: &[u8]) -> Option<u64> {
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let invalid = || Stop::error("ERR invalid cursor");
+    let invalid = || Halt::error("ERR invalid cursor");
     let from = view.scans.place(cursor(args[1]).ok_or_else(invalid)?);
     let (mut pattern, mut count, mut of_type) = (&b"*"[..], 10, None);
     for pair in args[2..].chunks(2) {

@@ -2,19 +2,19 @@
 
 use super::args::{is, number, syntax};
 use super::strings::STRING_MAX;
-use crate::exec::{Answer, Stop, View};
+use crate::exec::{Answer, Halt, View};
 use crate::resp::reply::Reply;
 
 /// What is asked for.
 #[derive(Default)]
-struct Terms {
+struct LcsTerms {
     length: bool,
     places: bool,
     with_lengths: bool,
     shortest: i64,
 }
 
-impl Terms {
+impl LcsTerms {
     fn of(words: &[&[u8]]) -> Answer<Self> {
         let (mut terms, mut words) = (Self::default(), words.iter());
         while let Some(word) = words.next() {
@@ -30,7 +30,7 @@ impl Terms {
         }
         if terms.length && terms.places {
             let why = "ERR If you want both the length and indexes, please just use IDX.";
-            return Err(Stop::error(why));
+            return Err(Halt::error(why));
         }
         Ok(terms)
     }
@@ -48,10 +48,10 @@ struct Piece {
 pub fn lcs(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let text = |key| Ok(view.string(key)?.map(|(value, _)| value).unwrap_or_default());
     let (one, other) = (text(args[1])?, text(args[2])?);
-    let terms = Terms::of(&args[3..])?;
+    let terms = LcsTerms::of(&args[3..])?;
     if (one.len() + 1).saturating_mul(other.len() + 1) > STRING_MAX / size_of::<u32>() {
         let why = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
-        return Err(Stop::error(why));
+        return Err(Halt::error(why));
     }
     let lengths = lengths(&one, &other);
     let length = Reply::Integer(i64::from(lengths[lengths.len() - 1]));

@@ -1,13 +1,13 @@
 //! Commands: what each one is named, what keys it has, and what it does.
 
 pub mod args;
-mod expiry;
-mod float;
 pub mod glob;
 pub mod help;
-pub mod keys;
-mod lcs;
+mod float;
 mod strings;
+mod lcs;
+pub mod keys;
+mod expiry;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -6,14 +6,14 @@ use bytes::Bytes;
 
 use super::args::{Unit, is, number, syntax};
 use super::float::{self, NoSum};
-use crate::exec::{Answer, Stop, View};
+use crate::exec::{Answer, Halt, View};
 use crate::resp::reply::Reply;
 
 /// Most bytes of a string: `proto-max-bulk-len`.
 pub const STRING_MAX: usize = 64 << 20;
 
-fn too_long() -> Stop {
-    Stop::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+fn too_long() -> Halt {
+    Halt::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 }
 
 fn bulk_or_nil(found: Option<(Bytes, Option<u64>)>) -> Reply {
@@ -28,7 +28,7 @@ pub fn get(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 /// What words say about the end of a value.
 #[derive(Default)]
 struct Life<'a> {
-    /// It ends at a time: the number and its unit.
+    /// The end of the value: a number and its unit.
     ends: Option<(Unit, &'a [u8])>,
     /// The word `KEEPTTL` of `SET`, or `PERSIST` of `GETEX`.
     stays: bool,
@@ -185,7 +185,7 @@ fn put_all<'a>(pairs: &[&'a [u8]], view: &mut View<'a>) {
 
 fn check_pairs(args: &[&[u8]], command: &str) -> Answer<()> {
     match args.len() % 2 {
-        0 => Err(Stop::error(format!("ERR wrong number of arguments for '{command}' command"))),
+        0 => Err(Halt::error(format!("ERR wrong number of arguments for '{command}' command"))),
         _ => Ok(()),
     }
 }
@@ -248,7 +248,7 @@ pub fn getrange(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 pub fn setrange<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let offset = number(args[2])?;
     let Ok(offset) = usize::try_from(offset) else {
-        return Err(Stop::error("ERR offset is out of range"));
+        return Err(Halt::error("ERR offset is out of range"));
     };
     let found = view.string(args[1])?;
     let (old, until) = found.map_or((Bytes::new(), None), |(value, until)| (value, until));
@@ -273,7 +273,7 @@ fn add<'a>(key: &'a [u8], change: i64, view: &mut View<'a>) -> Answer {
         None => (0, None),
         Some((value, until)) => (number(value)?, *until),
     };
-    let overflow = || Stop::error("ERR increment or decrement would overflow");
+    let overflow = || Halt::error("ERR increment or decrement would overflow");
     let new = old.checked_add(change).ok_or_else(overflow)?;
     view.put(key, itoa::Buffer::new().format(new).as_bytes().to_vec(), until);
     Ok(Reply::Integer(new))
@@ -284,8 +284,8 @@ pub fn incrbyfloat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let found = view.string(args[1])?;
     let (old, until) = found.unwrap_or((Bytes::from_static(b"0"), None));
     let sum = float::sum(&old, args[2]).map_err(|why| match why {
-        NoSum::NoNumber => Stop::error("ERR value is not a valid float"),
-        NoSum::Infinite => Stop::error("ERR increment would produce NaN or Infinity"),
+        NoSum::NoNumber => Halt::error("ERR value is not a valid float"),
+        NoSum::Infinite => Halt::error("ERR increment would produce NaN or Infinity"),
     })?;
     view.put(args[1], sum.clone().into_bytes(), until);
     Ok(Reply::Bulk(sum.into()))
@@ -309,5 +309,5 @@ pub fn incrby<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 /// `DECRBY key number`
 pub fn decrby<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let change = number(args[2])?.checked_neg();
-    add(args[1], change.ok_or_else(|| Stop::error("ERR decrement would overflow"))?, view)
+    add(args[1], change.ok_or_else(|| Halt::error("ERR decrement would overflow"))?, view)
 }

@@ -5,35 +5,35 @@ use std::sync::LazyLock;
 
 use super::{Run, expiry, help, keys, lcs, strings};
 
-/// What a command is for: bits of [`Command::flags`].
+/// What a command is for: bits of [`CommandRow::flags`].
 pub mod flag {
-    /// It changes keys.
+    /// Writes keys.
     pub const WRITE: u16 = 1;
-    /// It reads keys.
+    /// Reads keys.
     pub const READONLY: u16 = 1 << 1;
-    /// It may make a store grow.
+    /// May make a store grow.
     pub const DENYOOM: u16 = 1 << 2;
-    /// It takes little time, whatever its keys have.
+    /// Takes little time, whatever the keys have.
     pub const FAST: u16 = 1 << 3;
-    /// It is for administrators.
+    /// Is for administrators.
     pub const ADMIN: u16 = 1 << 4;
-    /// It is not for scripts.
+    /// Is not for scripts.
     pub const NOSCRIPT: u16 = 1 << 5;
-    /// It is answered while a store is loaded.
+    /// Is answered while a store is loaded.
     pub const LOADING: u16 = 1 << 6;
-    /// It is answered where a copy is behind.
+    /// Is answered where a copy is behind.
     pub const STALE: u16 = 1 << 7;
-    /// It needs no password.
+    /// Needs no password.
     pub const NO_AUTH: u16 = 1 << 8;
-    /// It is refused in a transaction.
+    /// Is refused in a transaction.
     pub const NO_MULTI: u16 = 1 << 9;
     /// Arguments of it are not to be seen in logs.
     pub const SKIP_MONITOR: u16 = 1 << 10;
-    /// It is run at once in a transaction, too.
+    /// Is run at once in a transaction, too.
     pub const AT_ONCE: u16 = 1 << 13;
-    /// It is called by the names of subcommands.
+    /// Is called by the names of subcommands.
     pub const CONTAINER: u16 = 1 << 12;
-    /// It may write without a look at what was there.
+    /// May write without a look at what was there.
     pub const BLIND: u16 = 1 << 11;
 
     /// Names of the bits, as `COMMAND` has them.
@@ -54,33 +54,54 @@ pub mod flag {
 
 /// What runs a command.
 #[derive(Clone, Copy)]
-pub enum Action {
+pub enum CommandAction {
     /// A function of arguments and records.
     Data(Run),
     /// The session, by the name.
     Session,
 }
 
+/// Where keys stand among arguments.
+#[derive(Clone, Copy)]
+pub struct KeyPlaces {
+    /// The place of the first one; 0 if there is none.
+    pub first: usize,
+    /// The place of the last one, counted from the end if it is negative.
+    pub last: isize,
+    /// The step between keys.
+    pub step: usize,
+}
+
+impl KeyPlaces {
+    const fn new(first: usize, last: isize, step: usize) -> Self {
+        Self { first, last, step }
+    }
+}
+
 /// A row of the table.
-pub struct Command {
+pub struct CommandRow {
     /// The name in small letters.
     pub name: &'static str,
     /// Number of arguments with the name; at least as many if it is negative.
     pub arity: i32,
     /// Bits of [`flag`].
     pub flags: u16,
-    /// Places of the first key and the last, counted from the end if it is negative, and the step
-    /// between keys; 0, 0, 0 for none.
-    pub keys: (usize, isize, usize),
+    /// Where keys stand among its arguments.
+    pub keys: KeyPlaces,
     /// What runs it.
-    pub action: Action,
+    pub action: CommandAction,
 }
 
-impl Command {
+impl CommandRow {
     /// Whether a number of arguments will do.
     pub fn takes(&self, arguments: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { arguments >= least } else { arguments == least }
+    }
+
+    /// Whether it changes keys that are not among its arguments.
+    pub fn writes_unnamed(&self) -> bool {
+        self.is(flag::WRITE) && self.keys.first == 0
     }
 
     /// Whether it is called by two words.
@@ -98,7 +119,7 @@ impl Command {
         &self,
         args: &'a [&'k [u8]],
     ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
-        let (first, last, step) = self.keys;
+        let KeyPlaces { first, last, step } = self.keys;
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
         let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
         places.step_by(step.max(1)).map(|at| args[at])
@@ -106,8 +127,8 @@ impl Command {
 }
 
 /// The command of a name in whatever case, where a bar stands between command and subcommand.
-pub fn named(name: &[u8]) -> Option<&'static Command> {
-    static BY_NAME: LazyLock<HashMap<&[u8], &Command>> =
+pub fn named(name: &[u8]) -> Option<&'static CommandRow> {
+    static BY_NAME: LazyLock<HashMap<&[u8], &CommandRow>> =
         LazyLock::new(|| COMMANDS.iter().map(|row| (row.name.as_bytes(), row)).collect());
     let mut small = [0; 24];
     let small = small.get_mut(..name.len())?;
@@ -117,7 +138,7 @@ pub fn named(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// The command that is called: a subcommand, if the first word has them and there is a second one.
-pub fn find(args: &[&[u8]]) -> Option<&'static Command> {
+pub fn find(args: &[&[u8]]) -> Option<&'static CommandRow> {
     // A bar in the first word would name a subcommand as if it was a command.
     let command = named(args[0]).filter(|command| !command.is_subcommand())?;
     match args.get(1) {
@@ -126,31 +147,25 @@ pub fn find(args: &[&[u8]]) -> Option<&'static Command> {
     }
 }
 
-const fn data(
-    name: &'static str,
-    arity: i32,
-    flags: u16,
-    keys: (usize, isize, usize),
-    run: Run,
-) -> Command {
-    Command { name, arity, flags, keys, action: Action::Data(run) }
+const fn data(name: &'static str, arity: i32, flags: u16, keys: KeyPlaces, run: Run) -> CommandRow {
+    CommandRow { name, arity, flags, keys, action: CommandAction::Data(run) }
 }
 
 /// A command that has subcommands; its flags are those of a call without one.
-const fn container(name: &'static str, arity: i32, flags: u16) -> Command {
+const fn container(name: &'static str, arity: i32, flags: u16) -> CommandRow {
     session(name, arity, flags | flag::CONTAINER)
 }
 
-const fn session(name: &'static str, arity: i32, flags: u16) -> Command {
-    Command { name, arity, flags, keys: NONE, action: Action::Session }
+const fn session(name: &'static str, arity: i32, flags: u16) -> CommandRow {
+    CommandRow { name, arity, flags, keys: NONE, action: CommandAction::Session }
 }
 
-const NONE: (usize, isize, usize) = (0, 0, 0);
-const SECOND: (usize, isize, usize) = (2, 2, 1);
-const ONE: (usize, isize, usize) = (1, 1, 1);
-const TWO: (usize, isize, usize) = (1, 2, 1);
-const ALL: (usize, isize, usize) = (1, -1, 1);
-const PAIRS: (usize, isize, usize) = (1, -1, 2);
+const NONE: KeyPlaces = KeyPlaces::new(0, 0, 0);
+const SECOND: KeyPlaces = KeyPlaces::new(2, 2, 1);
+const ONE: KeyPlaces = KeyPlaces::new(1, 1, 1);
+const TWO: KeyPlaces = KeyPlaces::new(1, 2, 1);
+const ALL: KeyPlaces = KeyPlaces::new(1, -1, 1);
+const PAIRS: KeyPlaces = KeyPlaces::new(1, -1, 2);
 
 const READ: u16 = flag::READONLY | flag::FAST;
 const WALK: u16 = flag::READONLY;
@@ -163,7 +178,7 @@ const OWN: u16 = ALWAYS | flag::NOSCRIPT;
 const OWN_FAST: u16 = OWN | flag::FAST;
 
 /// All commands.
-pub static COMMANDS: &[Command] = &[
+pub static COMMANDS: &[CommandRow] = &[
     data("get", 2, READ, ONE, strings::get),
     data("set", -3, GROW_BLIND, ONE, strings::set),
     data("setnx", 3, GROW_FAST, ONE, strings::setnx),
@@ -259,7 +274,7 @@ pub static COMMANDS: &[Command] = &[
     session("multi", 1, OWN_FAST | flag::AT_ONCE),
     session("exec", 1, OWN | flag::AT_ONCE),
     session("discard", 1, OWN_FAST | flag::AT_ONCE),
-    Command { keys: ALL, ..session("watch", -2, OWN_FAST | flag::AT_ONCE) },
+    CommandRow { keys: ALL, ..session("watch", -2, OWN_FAST | flag::AT_ONCE) },
     session("unwatch", 1, OWN_FAST),
     session("shutdown", -1, OWN | flag::ADMIN | flag::NO_MULTI),
 ];

@@ -8,9 +8,9 @@ use cleavedb::{Db, Options};
 use proptest::prelude::*;
 
 use super::Run;
-use super::table::{Action, find};
-use crate::exec::{Answer, Change, Effects, Reads, Stop, Store, View};
-use crate::model::record::Head;
+use super::table::{CommandAction, find};
+use crate::exec::{Answer, Change, Effects, Halt, Reads, Store, View, Visit};
+use crate::model::record::RecordHead;
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
@@ -29,13 +29,7 @@ impl Reads for Maps {
         Ok(self.0[database].get(key).cloned())
     }
 
-    fn walk(
-        &self,
-        database: usize,
-        from: &[u8],
-        _: bool,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Answer<()> {
+    fn walk(&self, database: usize, from: &[u8], _: bool, visit: &mut Visit<'_>) -> Answer<()> {
         let mut items = self.0[database].range(from.to_vec()..);
         let _ = items.try_for_each(|(key, record)| visit(key, record));
         Ok(())
@@ -50,7 +44,7 @@ impl Maps {
             match change {
                 Change::Delete => _ = map.remove(&**key),
                 Change::Put(value, until) => {
-                    let record = [Head::of_string(*until).as_bytes(), value].concat();
+                    let record = [RecordHead::of_string(*until).as_bytes(), value].concat();
                     map.insert(key.to_vec(), record.into());
                 }
             }
@@ -73,11 +67,11 @@ fn records(reads: &dyn Reads) -> Vec<(Vec<u8>, Bytes)> {
 }
 
 fn answer<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Reply {
-    let Some(Action::Data(run)) = find(args).map(|command| command.action) else { panic!() };
+    let Some(CommandAction::Data(run)) = find(args).map(|command| command.action) else { panic!() };
     let run: Run = run;
     match run(args, view) {
-        Ok(reply) | Err(Stop::Error(reply)) => reply,
-        Err(Stop::Wait) => panic!("it may wait"),
+        Ok(reply) | Err(Halt::Error(reply)) => reply,
+        Err(Halt::Wait) => panic!("it may wait"),
     }
 }
 
@@ -152,7 +146,8 @@ proptest! {
         transactions in prop::collection::vec(prop::collection::vec(command(), 1..6), 1..12),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), DATABASES).unwrap();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let store = Store::open(db, DATABASES).unwrap();
         let (mut maps, now) = (Maps::default(), crate::session::now());
         let scans = [Scans::default(), Scans::default()];
         for commands in &transactions {

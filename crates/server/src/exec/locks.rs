@@ -27,7 +27,8 @@ impl Default for Locks {
 }
 
 impl Locks {
-    /// Takes the locks of `keys`, in whatever database, since some commands have two; waits for those that others hold if `may_wait`, else has none.
+    /// Takes the locks of `keys`, in whatever database, since some commands have two; waits for
+    /// those that others hold if `may_wait`, else has none.
     pub fn take<'a, 'k>(
         &'a self,
         keys: impl Iterator<Item = &'k [u8]>,

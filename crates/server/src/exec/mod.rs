@@ -1,31 +1,31 @@
 //! How commands run: what they see, what they hold, and how what they did is committed.
 
 mod locks;
-mod store;
-mod syncer;
 mod view;
 mod watch;
+mod store;
+mod syncer;
 
 pub use self::locks::{Held, Locks};
 pub use self::store::Store;
 pub use self::syncer::Syncer;
 pub use self::view::{Blind, Effects, View};
 #[cfg(test)]
-pub use self::view::{Change, Reads};
-pub use self::watch::{Watched, WatchedKey, Watches};
+pub use self::view::{Change, Reads, Visit};
+pub use self::watch::{ClientWatch, WatchedKey, Watches};
 
 use crate::resp::reply::Reply;
 
 /// Why a command has no reply of success.
 #[derive(Debug)]
-pub enum Stop {
-    /// It would have to wait: it has done nothing, and is to be run again where it may.
+pub enum Halt {
+    /// The command would have to wait: it has done nothing, and is to be run again where it may.
     Wait,
-    /// Its reply is this error, and it has done nothing.
+    /// The reply is this error, and the command has done nothing.
     Error(Reply),
 }
 
-impl Stop {
+impl Halt {
     /// An error with a text.
     pub fn error(text: impl Into<bytes::Bytes>) -> Self {
         Self::Error(Reply::error(text))
@@ -33,4 +33,4 @@ impl Stop {
 }
 
 /// What a command answers.
-pub type Answer<T = Reply> = Result<T, Stop>;
+pub type Answer<T = Reply> = Result<T, Halt>;

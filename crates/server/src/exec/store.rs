@@ -1,14 +1,14 @@
 //! The store of a server: its databases on the engine.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use cleavedb::{Db, Durability, Error, ErrorKind, Keyspace, PutLifetime, Resident, WriteBatch};
 
-use super::view::{Change, Effects, Reads, head};
-use super::{Answer, Locks, Stop, Watches};
+use super::view::{Change, Effects, Reads, Visit, head};
+use super::{Answer, Halt, Locks, Watches};
 use crate::resp::reply::Reply;
 
 /// An open store, with what its commands share.
@@ -50,8 +50,8 @@ impl Store {
     }
 
     /// The records, read without a wait, or with one if it `may_wait`.
-    pub fn reads(&self, may_wait: bool) -> Stored<'_> {
-        Stored { store: self, may_wait }
+    pub fn reads(&self, may_wait: bool) -> StoredRecords<'_> {
+        StoredRecords { store: self, may_wait }
     }
 
     /// Writes what commands have changed, as one; it survives the death of the process. Without
@@ -95,12 +95,12 @@ impl Store {
 
 /// The records of a store.
 #[derive(Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StoredRecords<'a> {
     store: &'a Store,
     may_wait: bool,
 }
 
-impl Reads for Stored<'_> {
+impl Reads for StoredRecords<'_> {
     fn databases(&self) -> usize {
         self.store.databases()
     }
@@ -112,7 +112,7 @@ impl Reads for Stored<'_> {
         }
         match keyspace.get_resident(key).map_err(failed)? {
             Resident::Found(value) => Ok(value),
-            Resident::Elsewhere => Err(Stop::Wait),
+            Resident::Elsewhere => Err(Halt::Wait),
         }
     }
 
@@ -121,10 +121,10 @@ impl Reads for Stored<'_> {
         database: usize,
         from: &[u8],
         with_records: bool,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Answer<()> {
         if !self.may_wait {
-            return Err(Stop::Wait);
+            return Err(Halt::Wait);
         }
         let range = (Bound::Included(from), Bound::Unbounded);
         let range = self.store.databases[database].range(range);
@@ -140,13 +140,13 @@ impl Reads for Stored<'_> {
 }
 
 /// What a client is told of an error of the engine: first the word that clients know.
-pub fn failed(error: Error) -> Stop {
+pub fn failed(error: Error) -> Halt {
     let word = match error.kind() {
-        ErrorKind::WouldWait => return Stop::Wait,
+        ErrorKind::WouldWait => return Halt::Wait,
         ErrorKind::NoSpace => "OOM command not allowed when the disk is full:",
         ErrorKind::Poisoned => "MISCONF writes have failed:",
         ErrorKind::Corruption => "ERR damaged:",
         _ => "ERR",
     };
-    Stop::Error(Reply::error(format!("{word} {error}")))
+    Halt::Error(Reply::error(format!("{word} {error}")))
 }

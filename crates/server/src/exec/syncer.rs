@@ -13,14 +13,14 @@ struct Durable {
 }
 
 #[derive(Default)]
-struct Wanted {
+struct WantedSeq {
     seq: u64,
     is_over: bool,
 }
 
-/// Who waits for syncs, and the thread that makes them.
+/// The thread that syncs, and what waits for it.
 pub struct Syncer {
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WantedSeq>,
     wake: Condvar,
     durable: watch::Sender<Durable>,
 }
@@ -60,8 +60,8 @@ impl Syncer {
         Some(wanted.seq)
     }
 
-    /// Waits until the write `seq`, and all before it, survive a loss of power. Returns whether they
-    /// do.
+    /// Waits until the write `seq`, and all before it, survive a loss of power. Returns whether
+    /// they do.
     pub async fn until_durable(&self, seq: u64) -> bool {
         if self.durable.borrow().seq >= seq {
             return true;

@@ -1,7 +1,7 @@
 //! What a command sees and changes: the records as they are, below what it has changed itself.
 //!
-//! A command is a function of its arguments and a view, and knows neither sockets nor the engine. So
-//! it runs on a store, on a map in tests, and again from its begin if it had to wait.
+//! A command is a function of its arguments and a view, and knows neither sockets nor the engine.
+//! So it runs on a store, on a map in tests, and again from its begin if it had to wait.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,10 +9,16 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::{Answer, Stop};
-use crate::model::record::{Content, Damaged, Head, Record};
+use super::{Answer, Halt};
+use crate::model::record::{DamagedRecord, KeyContent, KeyRecord, RecordHead};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
+
+/// What visits keys with their records as they are kept, until it breaks off.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// What visits keys, with their records if those were asked for, until it breaks off.
+pub type VisitRecord<'a> = dyn FnMut(&[u8], Option<KeyRecord>) -> ControlFlow<()> + 'a;
 
 /// Records as they were before a command.
 pub trait Reads {
@@ -29,16 +35,16 @@ pub trait Reads {
         database: usize,
         from: &[u8],
         with_records: bool,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Answer<()>;
 }
 
 /// What becomes of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// It has a string until a time, in milliseconds since 1970.
+    /// A string until a time, in milliseconds since 1970.
     Put(Cow<'a, [u8]>, Option<u64>),
-    /// It is not there.
+    /// Nothing.
     Delete,
 }
 
@@ -83,17 +89,11 @@ impl Reads for Blind {
     }
 
     fn get(&self, _: usize, _: &[u8]) -> Answer<Option<Bytes>> {
-        Err(Stop::Wait)
+        Err(Halt::Wait)
     }
 
-    fn walk(
-        &self,
-        _: usize,
-        _: &[u8],
-        _: bool,
-        _: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Answer<()> {
-        Err(Stop::Wait)
+    fn walk(&self, _: usize, _: &[u8], _: bool, _: &mut Visit<'_>) -> Answer<()> {
+        Err(Halt::Wait)
     }
 }
 
@@ -130,32 +130,32 @@ impl<'a> View<'a> {
     }
 
     /// The record of a key of the client's database, if that is there.
-    pub fn record(&self, key: &[u8]) -> Answer<Option<Record>> {
+    pub fn record(&self, key: &[u8]) -> Answer<Option<KeyRecord>> {
         self.record_in(self.database, key)
     }
 
     /// The record of a key of any database, if that is there.
-    pub fn record_in(&self, database: usize, key: &[u8]) -> Answer<Option<Record>> {
+    pub fn record_in(&self, database: usize, key: &[u8]) -> Answer<Option<KeyRecord>> {
         if !self.effects.is_empty() {
             match self.effects.keys.get(&(database, Cow::Borrowed(key))) {
                 Some(Change::Delete) => return Ok(None),
                 Some(Change::Put(value, until)) => {
-                    let content = Content::String(Bytes::copy_from_slice(value));
-                    return Ok(Some(Record { until: *until, content }));
+                    let content = KeyContent::String(Bytes::copy_from_slice(value));
+                    return Ok(Some(KeyRecord { until: *until, content }));
                 }
                 None if self.effects.cleared.contains(&database) => return Ok(None),
                 None => {}
             }
         }
         let Some(bytes) = self.reads.get(database, key)? else { return Ok(None) };
-        let record = Record::decode(bytes).map_err(|damaged| damaged_at(key, damaged))?;
+        let record = KeyRecord::decode(bytes).map_err(|damaged| damaged_at(key, damaged))?;
         Ok(Some(record).filter(|record| !record.is_over(self.now)))
     }
 
     /// The string of a key, and until when it is there; an error if it is of another type.
     pub fn string(&self, key: &[u8]) -> Answer<Option<(Bytes, Option<u64>)>> {
         Ok(self.record(key)?.map(|record| match record.content {
-            Content::String(bytes) => (bytes, record.until),
+            KeyContent::String(bytes) => (bytes, record.until),
         }))
     }
 
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
     }
 
     /// All keys of a database, with their records.
-    pub fn all(&mut self, database: usize) -> Answer<Vec<(Vec<u8>, Record)>> {
+    pub fn all(&mut self, database: usize) -> Answer<Vec<(Vec<u8>, KeyRecord)>> {
         let (own, mut found) = (std::mem::replace(&mut self.database, database), Vec::new());
         let walked = self.walk(b"", true, &mut |key, record| {
             found.extend(record.map(|record| (key.to_vec(), record)));
@@ -216,20 +216,15 @@ impl<'a> View<'a> {
 
     /// Visits keys of the client's database from `from` on in their order, with their records if
     /// `with_records`, until `visit` breaks off.
-    pub fn walk(
-        &self,
-        from: &[u8],
-        with_records: bool,
-        visit: &mut dyn FnMut(&[u8], Option<Record>) -> ControlFlow<()>,
-    ) -> Answer<()> {
+    pub fn walk(&self, from: &[u8], with_records: bool, visit: &mut VisitRecord<'_>) -> Answer<()> {
         let (database, effects) = (self.database, &self.effects);
         let changed = effects.keys.range((database, Cow::Borrowed(from))..);
         let mut changed = changed.take_while(|((of, _), _)| *of == database).peekable();
         let of_change = |change: &Change<'_>| match change {
             Change::Delete => None,
             Change::Put(value, until) => {
-                let content = Content::String(Bytes::copy_from_slice(value));
-                Some(Record { until: *until, content })
+                let content = KeyContent::String(Bytes::copy_from_slice(value));
+                Some(KeyRecord { until: *until, content })
             }
         };
         let mut failed = None;
@@ -253,7 +248,7 @@ impl<'a> View<'a> {
                     return ControlFlow::Continue(());
                 }
                 let record = match with_records {
-                    true => match Record::decode(Bytes::copy_from_slice(bytes)) {
+                    true => match KeyRecord::decode(Bytes::copy_from_slice(bytes)) {
                         Ok(record) if record.is_over(self.now) => return ControlFlow::Continue(()),
                         Ok(record) => Some(record),
                         Err(damaged) => {
@@ -283,18 +278,18 @@ impl<'a> View<'a> {
 }
 
 /// The error of a record that cannot be read.
-fn damaged_at(key: &[u8], damaged: Damaged) -> Stop {
+fn damaged_at(key: &[u8], damaged: DamagedRecord) -> Halt {
     let what = match damaged {
-        Damaged::Short => "ends early".to_owned(),
-        Damaged::Type(other) => format!("has the unknown type {other}"),
+        DamagedRecord::Short => "ends early".to_owned(),
+        DamagedRecord::Type(other) => format!("has the unknown type {other}"),
     };
     let key = key.escape_ascii();
-    Stop::Error(Reply::error(format!(
+    Halt::Error(Reply::error(format!(
         "ERR damaged: the record of key '{key}' {what}; was the store written by another program?"
     )))
 }
 
 /// The bytes of a record in front of its value.
-pub(super) fn head(until: Option<u64>) -> Head {
-    Head::of_string(until)
+pub(super) fn head(until: Option<u64>) -> RecordHead {
+    RecordHead::of_string(until)
 }

@@ -10,9 +10,9 @@ use super::view::Effects;
 
 /// A client's watch: whether a key of it was written since.
 #[derive(Clone, Debug, Default)]
-pub struct Watched(Arc<AtomicBool>);
+pub struct ClientWatch(Arc<AtomicBool>);
 
-impl Watched {
+impl ClientWatch {
     /// Whether a watched key was written.
     pub fn is_touched(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -23,7 +23,7 @@ impl Watched {
 pub struct WatchedKey {
     /// The number of its database.
     pub database: usize,
-    /// Its name.
+    /// The name of the key.
     pub key: Vec<u8>,
     /// Whether it had a value: else it is not written when its database is emptied.
     pub was_there: bool,
@@ -31,20 +31,23 @@ pub struct WatchedKey {
     pub until: Option<u64>,
 }
 
+/// The watched keys of a database.
+type KeysOfDatabase = HashMap<Box<[u8]>, Watchers>;
+
 /// The clients that watch a key, and whether it had a value then.
-type Watchers = Vec<(Watched, bool)>;
+type Watchers = Vec<(ClientWatch, bool)>;
 
 /// The keys that are watched, and by whom.
 #[derive(Default)]
 pub struct Watches {
-    keys: Mutex<HashMap<usize, HashMap<Box<[u8]>, Watchers>>>,
+    keys: Mutex<HashMap<usize, KeysOfDatabase>>,
     /// Clients that watch something, which a write asks first.
     clients: AtomicUsize,
 }
 
 impl Watches {
     /// Adds keys to a client's watch. The caller holds their locks.
-    pub fn add(&self, watched: &[WatchedKey], by: &Watched) {
+    pub fn add(&self, watched: &[WatchedKey], by: &ClientWatch) {
         self.clients.fetch_add(1, Ordering::AcqRel);
         let mut keys = self.keys.lock();
         for WatchedKey { database, key, was_there, .. } in watched {
@@ -54,8 +57,8 @@ impl Watches {
         }
     }
 
-    /// Ends a client's watch of the keys that were added in so many calls.
-    pub fn remove(&self, watched: &[WatchedKey], by: &Watched, calls: usize) {
+    /// Ends a client's watch of the keys that were added in that number of calls.
+    pub fn remove(&self, watched: &[WatchedKey], by: &ClientWatch, calls: usize) {
         let mut keys = self.keys.lock();
         for WatchedKey { database, key, .. } in watched {
             let Some(of_database) = keys.get_mut(database) else { continue };
@@ -73,7 +76,7 @@ impl Watches {
         if self.clients.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mark = |(watcher, _): &(Watched, bool)| watcher.0.store(true, Ordering::Release);
+        let mark = |(watcher, _): &(ClientWatch, bool)| watcher.0.store(true, Ordering::Release);
         let keys = self.keys.lock();
         for database in &effects.cleared {
             let watchers = keys.get(database).into_iter().flat_map(HashMap::values).flatten();

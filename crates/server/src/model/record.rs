@@ -16,12 +16,12 @@ const HAS_DEADLINE: u8 = 0x80;
 
 /// What a key has: its type and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum KeyContent {
     /// A string.
     String(Bytes),
 }
 
-impl Content {
+impl KeyContent {
     /// The name of the type, as `TYPE` has it.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -32,33 +32,33 @@ impl Content {
 
 /// The record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct KeyRecord {
     /// The end of its life, in milliseconds since 1970.
     pub until: Option<u64>,
     /// What the key has.
-    pub content: Content,
+    pub content: KeyContent,
 }
 
 /// Why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damaged {
-    /// It ends within its head.
+pub enum DamagedRecord {
+    /// The record ends within its head.
     Short,
-    /// Its type is not known.
+    /// The type is not known.
     Type(u8),
 }
 
-impl Record {
+impl KeyRecord {
     /// The record in `bytes`.
-    pub fn decode(mut bytes: Bytes) -> Result<Self, Damaged> {
-        let first = bytes.try_get_u8().map_err(|_| Damaged::Short)?;
+    pub fn decode(mut bytes: Bytes) -> Result<Self, DamagedRecord> {
+        let first = bytes.try_get_u8().map_err(|_| DamagedRecord::Short)?;
         let until = match first & HAS_DEADLINE {
             0 => None,
-            _ => Some(bytes.try_get_u64_le().map_err(|_| Damaged::Short)?),
+            _ => Some(bytes.try_get_u64_le().map_err(|_| DamagedRecord::Short)?),
         };
         match first & !HAS_DEADLINE {
-            0 => Ok(Self { until, content: Content::String(bytes) }),
-            other => Err(Damaged::Type(other)),
+            0 => Ok(Self { until, content: KeyContent::String(bytes) }),
+            other => Err(DamagedRecord::Type(other)),
         }
     }
 
@@ -70,12 +70,12 @@ impl Record {
 
 /// The head of the record of a string, whose bytes follow.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub struct RecordHead {
     bytes: [u8; 9],
     len: usize,
 }
 
-impl Head {
+impl RecordHead {
     /// The head of a string that lives until a time.
     pub fn of_string(until: Option<u64>) -> Self {
         let mut bytes = [0; 9];
@@ -85,7 +85,7 @@ impl Head {
         Self { bytes, len: 9 }
     }
 
-    /// Its bytes.
+    /// The bytes of the head.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -98,17 +98,18 @@ mod tests {
     #[test]
     fn a_record_is_what_was_written() {
         for until in [None, Some(0), Some(u64::MAX)] {
-            let written = [Head::of_string(until).as_bytes(), b"value"].concat();
-            let content = Content::String(Bytes::from_static(b"value"));
-            assert_eq!(Record::decode(written.into()), Ok(Record { until, content }));
+            let written = [RecordHead::of_string(until).as_bytes(), b"value"].concat();
+            let content = KeyContent::String(Bytes::from_static(b"value"));
+            assert_eq!(KeyRecord::decode(written.into()), Ok(KeyRecord { until, content }));
         }
     }
 
     #[test]
     fn what_is_no_record_is_damaged() {
-        let decode = |bytes: &'static [u8]| Record::decode(Bytes::from_static(bytes)).unwrap_err();
-        assert_eq!(decode(b""), Damaged::Short);
-        assert_eq!(decode(b"\x80\0\0\0\0\0\0\0"), Damaged::Short);
-        assert_eq!(decode(b"\x7f"), Damaged::Type(0x7f));
+        let decode =
+            |bytes: &'static [u8]| KeyRecord::decode(Bytes::from_static(bytes)).unwrap_err();
+        assert_eq!(decode(b""), DamagedRecord::Short);
+        assert_eq!(decode(b"\x80\0\0\0\0\0\0\0"), DamagedRecord::Short);
+        assert_eq!(decode(b"\x7f"), DamagedRecord::Type(0x7f));
     }
 }

@@ -19,11 +19,11 @@ const PREFIX_LEN: usize = 5;
 /// The keys of recent cursors.
 #[derive(Default)]
 pub struct Scans {
-    table: Mutex<Table>,
+    table: Mutex<CursorTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct CursorTable {
     /// The cursor and the key of each place that was used.
     places: Vec<(u64, Box<[u8]>)>,
     given: u64,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much memory clients may take together.
-pub(super) struct Budget {
+pub(super) struct ClientBudget {
     most: usize,
     used: AtomicUsize,
 }
 
-impl Budget {
-    /// A budget of so many bytes.
+impl ClientBudget {
+    /// A budget of `most` bytes.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, used: AtomicUsize::new(0) })
     }
@@ -18,13 +18,13 @@ impl Budget {
 
 /// What one client takes of the budget, which gets it back when this is dropped.
 pub(super) struct Share {
-    budget: Arc<Budget>,
+    budget: Arc<ClientBudget>,
     bytes: usize,
 }
 
 impl Share {
     /// The share of a client that takes nothing.
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
+    pub(super) fn new(budget: Arc<ClientBudget>) -> Self {
         Self { budget, bytes: 0 }
     }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_a_client_gives_back_another_may_take() {
-        let budget = Budget::new(100);
+        let budget = ClientBudget::new(100);
         let mut shares = [Share::new(budget.clone()), Share::new(budget)];
         assert!(shares[0].set(60) && shares[1].set(40) && !shares[1].set(41));
         assert!(shares[0].set(10) && shares[1].set(90) && !shares[0].set(11));

@@ -17,9 +17,9 @@ use crate::command::STRING_MAX;
 use crate::config::AppendFsync;
 use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
-use crate::resp::request::{Decoder, Limits, ProtocolError, Request};
-use crate::session::{Session, Waits};
-use crate::shared::Shared;
+use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
+use crate::session::{ClientSession, Waits};
+use crate::shared::ServerShared;
 
 /// Bytes that a read asks for at least, and at most, however long the argument that it brings.
 const INPUT_MIN: usize = 16 << 10;
@@ -31,7 +31,7 @@ const OUTPUT_MAX: usize = 1 << 20;
 /// A client.
 struct Connection {
     socket: Socket,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     pool: Handle,
     input: BytesMut,
     output: BytesMut,
@@ -39,7 +39,7 @@ struct Connection {
     share: Share,
     decoder: Decoder,
     /// Away while a command is in the pool.
-    session: Option<Session>,
+    session: Option<ClientSession>,
     /// Says that another client has ended the connection.
     killed: CancellationToken,
 }
@@ -51,7 +51,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
     let id = shared.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
-    let session = Some(Session::new(&shared, client.clone()));
+    let session = Some(ClientSession::new(&shared, client.clone()));
     shared.counts.clients.fetch_add(1, Ordering::Relaxed);
     let mut connection = Connection {
         socket,
@@ -173,12 +173,12 @@ impl Connection {
         };
         let committed = committed.map_err(|Waits| effects.to_owned());
         let ran = match next {
-            Next::Nothing => None,
-            Next::Error(error) => {
+            NextCommand::Nothing => None,
+            NextCommand::Error(error) => {
                 session.is_over = true;
                 Some(Ok(Reply::error(format!("ERR {}", error.text()))))
             }
-            Next::Command(args, of_command) => {
+            NextCommand::Command(args, of_command) => {
                 len += of_command;
                 let ran = match &committed {
                     Ok(_) => {
@@ -209,10 +209,11 @@ impl Connection {
     }
 
     /// Runs `job` with the session in a thread that may wait.
-    async fn in_pool<T: Send + 'static>(
-        &mut self,
-        job: impl FnOnce(&mut Session, &Arc<Shared>) -> Result<T, Waits> + Send + 'static,
-    ) -> io::Result<T> {
+    async fn in_pool<T, J>(&mut self, job: J) -> io::Result<T>
+    where
+        T: Send + 'static,
+        J: FnOnce(&mut ClientSession, &Arc<ServerShared>) -> Result<T, Waits> + Send + 'static,
+    {
         let Some(mut session) = self.session.take() else { return Err(io::Error::other("away")) };
         self.shared.counts.in_pool.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
@@ -241,7 +242,7 @@ struct Turn {
 const GATHERED_MAX: usize = 512;
 
 /// What comes behind gathered commands.
-enum Next<'a> {
+enum NextCommand<'a> {
     /// No command that is there as a whole.
     Nothing,
     /// A command that is to be run by itself, and its length.
@@ -254,33 +255,36 @@ enum Next<'a> {
 struct Gathered<'a> {
     effects: Effects<'a>,
     replies: Vec<Reply>,
-    /// Their length in the buffer.
+    /// The length of the commands in the buffer.
     len: usize,
-    next: Next<'a>,
+    next: NextCommand<'a>,
 }
 
-/// Gathers the writes at the begin of `input`: one batch of them costs less than each by itself, and
-/// one sync where there is one.
+/// Gathers the writes at the begin of `input`: one batch of them costs less than each by itself,
+/// and one sync where there is one.
 fn gather<'a>(
     input: &'a [u8],
     decoder: &mut Decoder,
-    session: &Session,
-    shared: &'a Shared,
+    session: &ClientSession,
+    shared: &'a ServerShared,
     blind: &'a Blind,
 ) -> Gathered<'a> {
     let (mut effects, mut replies, mut len) = (Effects::default(), Vec::new(), 0);
     let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known() };
     let next = loop {
         match decoder.decode(&input[len..], limits) {
-            Err(error) => break Next::Error(error),
+            Err(error) => break NextCommand::Error(error),
             Ok(None) => {
                 len += decoder.skip_empty();
-                break Next::Nothing;
+                break NextCommand::Nothing;
             }
-            Ok(Some((Request::Inline(words), of_command))) => {
-                break Next::Command(words.into_iter().map(Cow::Owned).collect(), of_command);
+            Ok(Some((ClientRequest::Inline(words), of_command))) => {
+                break NextCommand::Command(
+                    words.into_iter().map(Cow::Owned).collect(),
+                    of_command,
+                );
             }
-            Ok(Some((Request::Array(ranges), of_command))) => {
+            Ok(Some((ClientRequest::Array(ranges), of_command))) => {
                 let args: SmallVec<[&[u8]; 6]> =
                     ranges.iter().map(|range| &input[len..][range.clone()]).collect();
                 let is_full = replies.len() >= GATHERED_MAX;
@@ -289,7 +293,10 @@ fn gather<'a>(
                     false => session.run_blind(shared, blind, &args, &mut effects),
                 };
                 let Some(reply) = ran else {
-                    break Next::Command(args.into_iter().map(Cow::Borrowed).collect(), of_command);
+                    break NextCommand::Command(
+                        args.into_iter().map(Cow::Borrowed).collect(),
+                        of_command,
+                    );
                 };
                 replies.push(reply);
                 len += of_command;

@@ -1,8 +1,9 @@
 //! Requests: where the arguments of a command lie in what a client has sent.
 //!
 //! Two forms, as Redis has them (its `processMultibulkBuffer` and `processInlineBuffer`): an array
-//! of bulk strings, `*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`, whose arguments are found in place; and a line
-//! of words, `GET k\r\n`, for people, whose quotes are resolved into memory of its own ([`inline`]).
+//! of bulk strings, `*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`, whose arguments are found in place; and a
+//! line of words, `GET k\r\n`, for people, whose quotes are resolved into memory of its own
+//! ([`inline`]).
 
 use std::ops::Range;
 
@@ -21,8 +22,8 @@ const UNKNOWN_LENGTH_TOO_LONG: usize = (16 << 10) + 1;
 /// What ends a line and an argument. Redis does not look at it behind an argument.
 const END: &[u8] = b"\r\n";
 
-/// Why a client cannot be understood. The connection ends after the reply, since nothing tells where
-/// its next command begins.
+/// Why a client cannot be understood. The connection ends after the reply, since nothing tells
+/// where its next command begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// A line of words has more than 64 KiB.
@@ -76,15 +77,15 @@ pub struct Limits {
 
 /// A command: the words of a line, or where its arguments lie in the buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Request<'a> {
+pub enum ClientRequest<'a> {
     /// Ranges of the buffer.
     Array(&'a [Range<usize>]),
     /// Words of a line, without their quotes.
     Inline(Vec<Vec<u8>>),
 }
 
-/// The decoder of a connection. It remembers how far it has come in a command that is not there as a
-/// whole, so that no argument is looked at twice.
+/// The decoder of a connection. It remembers how far it has come in a command that is not there as
+/// a whole, so that no argument is looked at twice.
 #[derive(Debug, Default)]
 pub struct Decoder {
     arguments: Vec<Range<usize>>,
@@ -98,13 +99,13 @@ pub struct Decoder {
 
 impl Decoder {
     /// The first command in `buffer` and its length there, with what is empty in front of it; none
-    /// if it is not there as a whole. The buffer begins where the last command ended. After an error
-    /// the connection is to be closed.
+    /// if it is not there as a whole. The buffer begins where the last command ended. After an
+    /// error the connection is to be closed.
     pub fn decode<'a>(
         &'a mut self,
         buffer: &[u8],
         limits: Limits,
-    ) -> Result<Option<(Request<'a>, usize)>, ProtocolError> {
+    ) -> Result<Option<(ClientRequest<'a>, usize)>, ProtocolError> {
         while self.missing.is_none() {
             match buffer.get(self.at) {
                 None => return Ok(None),
@@ -116,7 +117,10 @@ impl Decoder {
                 Some(_) => {
                     let Some(words) = self.line(buffer)? else { return Ok(None) };
                     if !words.is_empty() {
-                        return Ok(Some((Request::Inline(words), std::mem::take(&mut self.at))));
+                        return Ok(Some((
+                            ClientRequest::Inline(words),
+                            std::mem::take(&mut self.at),
+                        )));
                     }
                 }
             }
@@ -127,7 +131,7 @@ impl Decoder {
             self.missing = self.missing.map(|missing| missing - 1);
         }
         self.missing = None;
-        Ok(Some((Request::Array(&self.arguments), std::mem::take(&mut self.at))))
+        Ok(Some((ClientRequest::Array(&self.arguments), std::mem::take(&mut self.at))))
     }
 
     /// Bytes at the begin of the buffer that hold no command, and are not looked at again: to be
@@ -247,7 +251,8 @@ mod tests {
 
     type Found = Result<(Vec<Vec<Vec<u8>>>, usize), ProtocolError>;
 
-    /// The commands in `sent`, and how many bytes are left, if it comes in pieces that end at `cuts`.
+    /// The commands in `sent`, and how many bytes are left, if it comes in pieces that end at
+    /// `cuts`.
     fn decoded(sent: &[u8], cuts: &[usize], limits: Limits) -> Found {
         let (mut decoder, mut begin, mut commands) = (Decoder::default(), 0, Vec::new());
         for end in cuts.iter().copied().chain([sent.len()]) {
@@ -255,8 +260,8 @@ mod tests {
             while let Some((request, len)) = decoder.decode(&sent[begin..end], limits)? {
                 let rest = &sent[begin..];
                 commands.push(match request {
-                    Request::Inline(words) => words,
-                    Request::Array(ranges) => {
+                    ClientRequest::Inline(words) => words,
+                    ClientRequest::Array(ranges) => {
                         ranges.iter().map(|range| rest[range.clone()].to_vec()).collect()
                     }
                 });
@@ -273,7 +278,8 @@ mod tests {
 
     #[test]
     fn both_forms_follow_one_another() {
-        let sent = b"*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n*0\r\n\r\n*-1\r\nping \"a b\"\nPING\r\n*1\r\n$4\r\nQU";
+        let sent = b"*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n*0\r\n\r\n*-1\r\n\
+                     ping \"a b\"\nPING\r\n*1\r\n$4\r\nQU";
         let (commands, left) = decoded(sent, &[], OPEN).unwrap();
         let expected: [&[&[u8]]; 3] = [&[b"GET", b"\r\n"], &[b"ping", b"a b"], &[b"PING"]];
         assert_eq!(
@@ -360,7 +366,8 @@ mod tests {
             prop_assert_eq!(decoded(&bytes, &cuts, OPEN), Ok((sent, 0)));
         }
 
-        /// Any bytes are commands, the begin of one, or an error, and the same however they are cut.
+        /// Any bytes are commands, the begin of one, or an error, and the same however they are
+        /// cut.
         #[test]
         fn noise_is_read_alike_however_it_is_cut(
             noise in prop::collection::vec(piece(), 0..20),
@@ -372,7 +379,8 @@ mod tests {
             let whole = decoded(&noise, &[], OPEN);
             let cut = decoded(&noise, &cuts, OPEN);
             match (whole, cut) {
-                // Empty commands in front of the begin of one are left, or were skipped in a piece before.
+                // Empty commands in front of the begin of one are left, or were skipped in a piece
+                // before.
                 (Ok(whole), Ok(cut)) => prop_assert_eq!(whole.0, cut.0),
                 (whole, cut) => prop_assert_eq!(whole.err(), cut.err()),
             }

@@ -8,10 +8,10 @@ use crate::clients::Connected;
 use crate::command::args::{is, showing, syntax};
 use crate::command::glob;
 use crate::command::help::{self, help};
-use crate::command::table::{self, COMMANDS, Command, flag};
-use crate::exec::{Answer, Stop};
+use crate::command::table::{self, COMMANDS, CommandRow, KeyPlaces, flag};
+use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
-use crate::shared::Shared;
+use crate::shared::ServerShared;
 
 /// The version of Redis whose commands these are, for clients that ask.
 const REDIS_VERSION: &str = "7.0.15";
@@ -34,7 +34,7 @@ pub(super) fn hello(client: &Connected) -> Reply {
 }
 
 /// The commands about the server, by their names.
-pub(super) fn about(shared: &Shared, name: &str, args: &[&[u8]]) -> Answer {
+pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer {
     match name {
         "command" => Ok(Reply::Array(all_described())),
         "command|count" => Ok(Reply::Integer(commands().count() as i64)),
@@ -56,17 +56,17 @@ pub(super) fn about(shared: &Shared, name: &str, args: &[&[u8]]) -> Answer {
             shared.counts.in_pool.store(0, Ordering::Relaxed);
             Ok(Reply::OK)
         }
-        "config|rewrite" => Err(Stop::error("ERR The server is running without a config file")),
+        "config|rewrite" => Err(Halt::error("ERR The server is running without a config file")),
         "config|set" => config_set(shared, &args[2..]),
         "info" => Ok(info(shared, args)),
         "time" => Ok(time()),
         "lastsave" => Ok(Reply::Integer(shared.started.as_secs().cast_signed())),
-        other => Err(Stop::error(format!("ERR '{other}' is not there"))),
+        other => Err(Halt::error(format!("ERR '{other}' is not there"))),
     }
 }
 
 /// The commands without their subcommands.
-fn commands() -> impl Iterator<Item = &'static Command> {
+fn commands() -> impl Iterator<Item = &'static CommandRow> {
     COMMANDS.iter().filter(|command| !command.is_subcommand())
 }
 
@@ -74,10 +74,10 @@ fn all_described() -> Vec<Reply> {
     commands().map(described).collect()
 }
 
-fn described(command: &Command) -> Reply {
+fn described(command: &CommandRow) -> Reply {
     let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit));
-    let (first, last, step) = command.keys;
-    let within = |other: &&Command| {
+    let KeyPlaces { first, last, step } = command.keys;
+    let within = |other: &&CommandRow| {
         command.is(flag::CONTAINER)
             && other.name.strip_prefix(command.name).is_some_and(|rest| rest.starts_with('|'))
     };
@@ -104,7 +104,7 @@ fn list(words: &[&[u8]]) -> Answer {
             // No command comes from a module.
             _ if is(kind, "MODULE") => return Ok(Reply::Array(Vec::new())),
             _ if is(kind, "ACLCAT") => {
-                return Err(Stop::error("ERR categories of commands are not there"));
+                return Err(Halt::error("ERR categories of commands are not there"));
             }
             _ => return Err(syntax()),
         },
@@ -116,18 +116,18 @@ fn list(words: &[&[u8]]) -> Answer {
 
 /// `COMMAND GETKEYS command [argument ...]`
 fn keys_of(args: &[&[u8]]) -> Answer {
-    let command = table::find(args).ok_or_else(|| Stop::error("ERR Invalid command specified"))?;
-    if command.keys.2 == 0 {
-        return Err(Stop::error("ERR The command has no key arguments"));
+    let command = table::find(args).ok_or_else(|| Halt::error("ERR Invalid command specified"))?;
+    if command.keys.first == 0 {
+        return Err(Halt::error("ERR The command has no key arguments"));
     }
     if !command.takes(args.len()) {
-        return Err(Stop::error("ERR Invalid number of arguments specified for command"));
+        return Err(Halt::error("ERR Invalid number of arguments specified for command"));
     }
     Ok(Reply::bulks(command.keys_of(args).map(<[u8]>::to_vec)))
 }
 
 /// `CONFIG GET pattern [pattern ...]`
-fn config_get(shared: &Shared, patterns: &[&[u8]]) -> Reply {
+fn config_get(shared: &ServerShared, patterns: &[&[u8]]) -> Reply {
     let is_asked = |name: &str| {
         patterns.iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
     };
@@ -137,7 +137,7 @@ fn config_get(shared: &Shared, patterns: &[&[u8]]) -> Reply {
 }
 
 /// `CONFIG SET name value [name value ...]`: options stay what they were at the start.
-fn config_set(shared: &Shared, pairs: &[&[u8]]) -> Answer {
+fn config_set(shared: &ServerShared, pairs: &[&[u8]]) -> Answer {
     if pairs.len() % 2 == 1 {
         return Err(syntax());
     }
@@ -162,7 +162,7 @@ fn time() -> Reply {
 }
 
 /// `INFO [section ...]`
-fn info(shared: &Shared, args: &[&[u8]]) -> Reply {
+fn info(shared: &ServerShared, args: &[&[u8]]) -> Reply {
     let is_asked = |name: &str| {
         let everything = ["all", "default", "everything"];
         args.len() == 1

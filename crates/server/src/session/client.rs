@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Session;
+use super::ClientSession;
 use crate::clients::Connected;
 use crate::command::args::{is, number, showing, syntax};
 use crate::command::help::{self, help};
-use crate::exec::{Answer, Stop};
+use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
 use crate::resp::request::integer;
-use crate::shared::Shared;
+use crate::shared::ServerShared;
 
 /// Which replies a client wants, since `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum WantedReplies {
     /// All.
     #[default]
     All,
@@ -31,7 +31,7 @@ pub(super) enum Wanted {
 pub(super) fn checked_name(text: &[u8]) -> Answer<Vec<u8>> {
     match text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         true => Ok(text.to_vec()),
-        false => Err(Stop::error(
+        false => Err(Halt::error(
             "ERR Client names cannot contain spaces, newlines or special characters.",
         )),
     }
@@ -51,8 +51,8 @@ fn on_or_off(word: &[u8]) -> Answer {
     if is(word, "ON") || is(word, "OFF") { Ok(Reply::OK) } else { Err(syntax()) }
 }
 
-impl Session {
-    pub(super) fn client(&mut self, shared: &Shared, name: &str, args: &[&[u8]]) -> Answer {
+impl ClientSession {
+    pub(super) fn client(&mut self, shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer {
         match name {
             "client|id" => Ok(Reply::Integer(self.client.id.cast_signed())),
             "client|getname" => Ok(match self.client.chosen().name {
@@ -77,10 +77,12 @@ impl Session {
 
     fn choose_replies(&mut self, word: &[u8]) -> Answer {
         self.wanted = match word {
-            _ if is(word, "ON") => Wanted::All,
-            _ if is(word, "OFF") => Wanted::Nothing,
-            _ if is(word, "SKIP") && self.wanted == Wanted::Nothing => Wanted::Nothing,
-            _ if is(word, "SKIP") => Wanted::NotThisAndNext,
+            _ if is(word, "ON") => WantedReplies::All,
+            _ if is(word, "OFF") => WantedReplies::Nothing,
+            _ if is(word, "SKIP") && self.wanted == WantedReplies::Nothing => {
+                WantedReplies::Nothing
+            }
+            _ if is(word, "SKIP") => WantedReplies::NotThisAndNext,
             _ => return Err(syntax()),
         };
         Ok(Reply::OK)
@@ -89,16 +91,16 @@ impl Session {
     /// The reply to a command, if the client wants it.
     pub(super) fn wanted(&mut self, reply: Reply) -> Reply {
         match self.wanted {
-            Wanted::All => return reply,
-            Wanted::NotThisAndNext => self.wanted = Wanted::NotThis,
-            Wanted::NotThis => self.wanted = Wanted::All,
-            Wanted::Nothing => {}
+            WantedReplies::All => return reply,
+            WantedReplies::NotThisAndNext => self.wanted = WantedReplies::NotThis,
+            WantedReplies::NotThis => self.wanted = WantedReplies::All,
+            WantedReplies::Nothing => {}
         }
         Reply::Silence
     }
 
     /// `CLIENT KILL address`, `CLIENT KILL word value [word value ...]`
-    fn kill(&mut self, shared: &Shared, words: &[&[u8]]) -> Answer {
+    fn kill(&mut self, shared: &ServerShared, words: &[&[u8]]) -> Answer {
         let victims = match words {
             [address] => {
                 Victims { address: Some(address), spares_own: false, ..Victims::default() }
@@ -115,14 +117,14 @@ impl Session {
             if is_own { self.is_over = true } else { client.killed.cancel() }
         }
         match words {
-            [_] if killed == 0 => Err(Stop::error("ERR No such client")),
+            [_] if killed == 0 => Err(Halt::error("ERR No such client")),
             [_] => Ok(Reply::OK),
             _ => Ok(Reply::Integer(killed)),
         }
     }
 }
 
-/// Who is to be killed.
+/// The clients that are to be killed.
 struct Victims<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
@@ -146,7 +148,7 @@ impl<'a> Victims<'a> {
                 _ if is(word, "ID") => {
                     let id = integer(value).filter(|id| *id > 0).map(i64::cast_unsigned);
                     let why = "ERR client-id should be greater than 0";
-                    victims.id = Some(id.ok_or_else(|| Stop::error(why))?);
+                    victims.id = Some(id.ok_or_else(|| Halt::error(why))?);
                 }
                 _ if is(word, "ADDR") => victims.address = Some(value),
                 _ if is(word, "LADDR") => victims.local = Some(value),
@@ -170,7 +172,7 @@ impl<'a> Victims<'a> {
 }
 
 /// `CLIENT LIST [TYPE type | ID id [id ...]]`
-fn list(shared: &Shared, words: &[&[u8]]) -> Answer {
+fn list(shared: &ServerShared, words: &[&[u8]]) -> Answer {
     let all = shared.clients.all();
     let listed: Vec<Arc<Connected>> = match words {
         [] => all,
@@ -179,7 +181,7 @@ fn list(shared: &Shared, words: &[&[u8]]) -> Answer {
             false => Vec::new(),
         },
         [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => {
-            let id = |id: &&[u8]| integer(id).ok_or_else(|| Stop::error("ERR Invalid client ID"));
+            let id = |id: &&[u8]| integer(id).ok_or_else(|| Halt::error("ERR Invalid client ID"));
             let ids = ids.iter().map(id).collect::<Answer<Vec<_>>>()?;
             let found = |id: i64| all.iter().find(|client| client.id.cast_signed() == id).cloned();
             ids.into_iter().filter_map(found).collect()
@@ -196,7 +198,7 @@ fn unblock(args: &[&[u8]]) -> Answer {
         [_] => {}
         [_, word] if is(word, "TIMEOUT") || is(word, "ERROR") => {}
         [_, _] => {
-            return Err(Stop::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+            return Err(Halt::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
         _ => {
             let why = "ERR unknown subcommand or wrong number of arguments for '";

@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use super::{Session, now};
-use crate::command::table::{Action, Command, flag};
-use crate::exec::{Answer, Stop, View, Watched, WatchedKey};
+use super::{ClientSession, now};
+use crate::command::table::{CommandAction, CommandRow};
+use crate::exec::{Answer, ClientWatch, Halt, View, WatchedKey};
 use crate::resp::reply::Reply;
-use crate::shared::Shared;
+use crate::shared::ServerShared;
 
 /// A command that waits for `EXEC`.
 struct Queued {
-    command: &'static Command,
+    command: &'static CommandRow,
     args: Vec<Vec<u8>>,
 }
 
 /// The transaction of a session.
 #[derive(Default)]
-pub(super) struct Transaction {
+pub(super) struct ClientTransaction {
     /// The commands so far, if one is open.
     queue: Option<Vec<Queued>>,
     /// Whether one of them was refused.
     is_refused: bool,
     keys: Vec<WatchedKey>,
-    watched: Watched,
+    watched: ClientWatch,
     /// Calls of `WATCH`.
     watches: usize,
 }
 
-impl Transaction {
+impl ClientTransaction {
     /// Whether commands are queued.
     pub(super) fn is_open(&self) -> bool {
         self.queue.is_some()
@@ -39,50 +39,55 @@ impl Transaction {
     }
 
     /// Adds a command.
-    pub(super) fn queue(&mut self, command: &'static Command, args: &[&[u8]]) {
+    pub(super) fn queue(&mut self, command: &'static CommandRow, args: &[&[u8]]) {
         let args = args.iter().map(|argument| argument.to_vec()).collect();
         self.queue.get_or_insert_default().push(Queued { command, args });
     }
 }
 
-impl Session {
+impl ClientSession {
     pub(super) fn multi(&mut self) -> Answer {
         if self.transaction.is_open() {
-            return Err(Stop::error("ERR MULTI calls can not be nested"));
+            return Err(Halt::error("ERR MULTI calls can not be nested"));
         }
         self.transaction.queue = Some(Vec::new());
         Ok(Reply::OK)
     }
 
-    pub(super) fn discard(&mut self, shared: &Shared) -> Answer {
+    pub(super) fn discard(&mut self, shared: &ServerShared) -> Answer {
         if !self.transaction.is_open() {
-            return Err(Stop::error("ERR DISCARD without MULTI"));
+            return Err(Halt::error("ERR DISCARD without MULTI"));
         }
         self.end_transaction(shared);
         Ok(Reply::OK)
     }
 
     /// Forgets the queue and the watched keys, as the end of a connection does.
-    pub fn end_transaction(&mut self, shared: &Shared) {
+    pub fn end_transaction(&mut self, shared: &ServerShared) {
         self.unwatch(shared);
         (self.transaction.queue, self.transaction.is_refused) = (None, false);
     }
 
-    pub(super) fn unwatch(&mut self, shared: &Shared) {
-        let Transaction { keys, watched, watches, .. } = &mut self.transaction;
+    pub(super) fn unwatch(&mut self, shared: &ServerShared) {
+        let ClientTransaction { keys, watched, watches, .. } = &mut self.transaction;
         if *watches > 0 {
             shared.store.watches.remove(keys, watched, *watches);
         }
         keys.clear();
-        (*watched, *watches) = (Watched::default(), 0);
+        (*watched, *watches) = (ClientWatch::default(), 0);
     }
 
-    pub(super) fn watch(&mut self, shared: &Shared, args: &[&[u8]], may_wait: bool) -> Answer {
+    pub(super) fn watch(
+        &mut self,
+        shared: &ServerShared,
+        args: &[&[u8]],
+        may_wait: bool,
+    ) -> Answer {
         if self.transaction.is_open() {
-            return Err(Stop::error("ERR WATCH inside MULTI is not allowed"));
+            return Err(Halt::error("ERR WATCH inside MULTI is not allowed"));
         }
         let keys = || args[1..].iter().copied();
-        let _held = shared.store.locks.take(keys(), may_wait).ok_or(Stop::Wait)?;
+        let _held = shared.store.locks.take(keys(), may_wait).ok_or(Halt::Wait)?;
         let reads = shared.store.reads(may_wait);
         let view = View::new(&reads, &shared.scans, self.database, now());
         let record = |key: &[u8]| {
@@ -98,18 +103,18 @@ impl Session {
         Ok(Reply::OK)
     }
 
-    pub(super) fn exec(&mut self, shared: &Arc<Shared>, may_wait: bool) -> Answer {
+    pub(super) fn exec(&mut self, shared: &Arc<ServerShared>, may_wait: bool) -> Answer {
         let Some(queue) = self.transaction.queue.take() else {
-            return Err(Stop::error("ERR EXEC without MULTI"));
+            return Err(Halt::error("ERR EXEC without MULTI"));
         };
         if self.transaction.is_refused {
             self.end_transaction(shared);
-            let why = "EXECABORT Transaction discarded because of previous errors.";
-            return Err(Stop::error(why));
+            let why = "EXECABORT ClientTransaction discarded because of previous errors.";
+            return Err(Halt::error(why));
         }
         let (database, protocol) = (self.database, self.protocol);
         let answer = self.run_queue(shared, &queue, may_wait);
-        if matches!(answer, Err(Stop::Wait)) {
+        if matches!(answer, Err(Halt::Wait)) {
             // All of it is run again, where it may wait.
             self.transaction.queue = Some(queue);
             (self.database, self.protocol) = (database, protocol);
@@ -119,13 +124,17 @@ impl Session {
         answer
     }
 
-    fn run_queue(&mut self, shared: &Arc<Shared>, queue: &[Queued], may_wait: bool) -> Answer {
+    fn run_queue(
+        &mut self,
+        shared: &Arc<ServerShared>,
+        queue: &[Queued],
+        may_wait: bool,
+    ) -> Answer {
         let calls: Vec<(_, Vec<&[u8]>)> = queue
             .iter()
             .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
             .collect();
-        let takes_all =
-            |(command, _): &(&Command, _)| command.is(flag::WRITE) && command.keys.2 == 0;
+        let takes_all = |(command, _): &(&CommandRow, _)| command.writes_unnamed();
         let locks = &shared.store.locks;
         let _held = if calls.iter().any(takes_all) {
             locks.take_all(may_wait)
@@ -134,7 +143,7 @@ impl Session {
             let named = calls.iter().flat_map(|(command, args)| command.keys_of(args));
             locks.take(named.chain(watched), may_wait)
         }
-        .ok_or(Stop::Wait)?;
+        .ok_or(Halt::Wait)?;
         let now = now();
         let has_ended = |watched: &WatchedKey| watched.until.is_some_and(|until| until <= now);
         if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
@@ -146,16 +155,16 @@ impl Session {
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
-                Action::Data(run) => run(args, &mut view),
-                Action::Session => {
+                CommandAction::Data(run) => run(args, &mut view),
+                CommandAction::Session => {
                     let answer = self.run_own(shared, command, args, may_wait);
                     view.database = self.database;
                     answer
                 }
             };
             let reply = match answer {
-                Ok(reply) | Err(Stop::Error(reply)) => reply,
-                Err(Stop::Wait) => return Err(Stop::Wait),
+                Ok(reply) | Err(Halt::Error(reply)) => reply,
+                Err(Halt::Wait) => return Err(Halt::Wait),
             };
             replies.push(match changes_protocol {
                 true => Reply::Fixed(self.protocol, Box::new(reply)),

@@ -7,7 +7,7 @@ use crate::wire::Value;
 /// How replies of a command may differ. Errors may only where the rule is [`Rule::Refused`].
 #[derive(Clone, Copy)]
 enum Rule {
-    /// The same items, in whatever order.
+    /// Equal items, in whatever order.
     Order,
     /// Integers that are no further apart; negative ones and errors are equal.
     Near(i64),

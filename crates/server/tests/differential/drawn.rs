@@ -5,8 +5,8 @@ use fastrand::Rng;
 use crate::wire::array;
 
 /// The commands: words in small letters are themselves, and capitals stand for a kind of argument
-/// ([`argument`]). What stands in brackets may be left out, in whatever order; what has a plus comes
-/// once or a few times.
+/// ([`argument`]). What stands in brackets may be left out, in whatever order; what has a plus
+/// comes once or a few times.
 const FORMS: &str = "\
 get K
 set K V [nx] [xx] [get] [keepttl] [ex S] [px M] [exat A] [pxat B]

@@ -81,7 +81,7 @@ fn clients_end_others_alike() {
         "CLIENT KILL ID x",
         "CLIENT KILL TYPE x",
         "CLIENT KILL TYPE pubsub SKIPME no",
-        "CLIENT KILL USER nobody",
+        "CLIENT KILL USER other",
         "CLIENT KILL USER default ADDR 127.0.0.1:1",
         "CLIENT KILL SKIPME maybe",
         "CLIENT LIST TYPE x",
@@ -110,7 +110,7 @@ fn strangers_are_refused_alike() {
         &[
             "AUTH wrong",
             "AUTH default wrong",
-            "AUTH nobody secret",
+            "AUTH other secret",
             "AUTH a b c",
             "AUTH secret",
             "GET a",

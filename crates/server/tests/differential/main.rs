@@ -1,7 +1,8 @@
-//! The same commands to this server and to Redis itself: the replies are equal, byte for byte, but
+//! Replies of this server and of Redis itself to equal commands: equal, byte for byte, but
 //! for what `alike.rs` lists with its reasons.
 //!
-//! `CLEAVEDB_SEED` draws other commands, and `CLEAVEDB_DIFFERENTIAL_SECONDS` more of them. Without a
+//! `CLEAVEDB_SEED` draws other commands, and `CLEAVEDB_DIFFERENTIAL_SECONDS` more of them. Without
+//! a
 //! `redis-server` nothing is compared, and the test says so.
 
 mod alike;
@@ -245,7 +246,7 @@ fn each_command_is_drawn() {
     let listed = both.pair().ours.call(&[b"COMMAND", b"LIST"]);
     for name in bulks(&listed) {
         let name = String::from_utf8(name).unwrap();
-        // It would end the test.
+        // A server that shuts down ends the test.
         let is_left_out = name == "shutdown" || name.contains('|');
         assert!(is_left_out || drawn.contains(&*name), "no form of {name} in drawn.rs");
     }

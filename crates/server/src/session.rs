@@ -78,7 +78,7 @@ impl ClientSession {
             Err(why) if is(args[0], "EXEC") => {
                 self.end_transaction(shared);
                 let why = why.strip_prefix(b"ERR ").unwrap_or(&why);
-                let before = b"EXECABORT ClientTransaction discarded because of: ";
+                let before = b"EXECABORT Transaction discarded because of: ";
                 return Ok(Reply::error([before, why].concat()));
             }
             Err(why) => {
@@ -111,7 +111,7 @@ impl ClientSession {
             return Err("NOAUTH Authentication required.".into());
         }
         if self.transaction.is_open() && command.is(flag::NO_MULTI) {
-            return Err("ERR CommandRow not allowed inside a transaction".into());
+            return Err("ERR Command not allowed inside a transaction".into());
         }
         Ok(command)
     }

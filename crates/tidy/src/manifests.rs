@@ -2,11 +2,10 @@
 //!
 //! `base <- storage <- {index, values} <- cleavedb <- {cli, capi, python, server, testkit}`, and
 //! `bench-cli` above them; `hot` is beside index and values, and these three are strangers to one
-//! another, and the front
-//! ends see the public crate only, and `bench-cli` besides `storage-sim`, for its simulated
-//! devices, and `bench`, which knows no engine. Of the crates below only the tests may use
-//! `storage-sim`. `bench-peers` has what its store over others needs. The compiler refuses a cycle,
-//! but it would not refuse a short cut.
+//! another, and the front ends see the public crate only, and `bench-cli` besides `storage-sim`,
+//! for its simulated devices, and `bench`, which knows no engine. Of the crates below only the
+//! tests may use `storage-sim`. `bench-peers` has what its store over others needs. The compiler
+//! refuses a cycle, but it would not refuse a short cut.
 
 use crate::repo::{Finding, Repo};
 

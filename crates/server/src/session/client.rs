@@ -114,6 +114,8 @@ impl ClientSession {
                 continue;
             }
             killed += 1;
+            // The connection ends a bit later; for others it has ended.
+            shared.clients.remove(client.id);
             if is_own { self.is_over = true } else { client.killed.cancel() }
         }
         match words {

@@ -109,7 +109,7 @@ impl ClientSession {
         };
         if self.transaction.is_refused {
             self.end_transaction(shared);
-            let why = "EXECABORT ClientTransaction discarded because of previous errors.";
+            let why = "EXECABORT Transaction discarded because of previous errors.";
             return Err(Halt::error(why));
         }
         let (database, protocol) = (self.database, self.protocol);

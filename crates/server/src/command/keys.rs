@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::args::{is, number, small, syntax};
+use super::args::{is, number, shown, small, syntax};
 use super::glob;
 use crate::exec::{Answer, Halt, View};
 use crate::model::record::{KeyContent, KeyRecord, RecordHead};
@@ -246,10 +246,10 @@ pub fn memory_usage(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     }))
 }
 
-/// The number of a cursor, as C's `strtoul` reads it: a negative one counts from the end of 64
-/// bits.
+/// The number of a cursor, as C's `strtoul` reads it: up to a zero byte, and a negative one counts
+/// from the end of 64 bits.
 fn cursor(text: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(text).ok()?;
+    let text = str::from_utf8(shown(text, usize::MAX)).ok()?;
     match text.strip_prefix('-') {
         _ if text.is_empty() => Some(0),
         Some(digits) => {

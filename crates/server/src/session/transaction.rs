@@ -112,12 +112,14 @@ impl ClientSession {
             let why = "EXECABORT Transaction discarded because of previous errors.";
             return Err(Halt::error(why));
         }
-        let (database, protocol) = (self.database, self.protocol);
-        let answer = self.run_queue(shared, &queue, may_wait);
+        // What waits is run again as a whole, and what a session has done cannot be taken back.
+        let of_session = |queued: &Queued| matches!(queued.command.action, CommandAction::Session);
+        let answer = match !may_wait && queue.iter().any(of_session) {
+            true => Err(Halt::Wait),
+            false => self.run_queue(shared, &queue, may_wait),
+        };
         if matches!(answer, Err(Halt::Wait)) {
-            // All of it is run again, where it may wait.
             self.transaction.queue = Some(queue);
-            (self.database, self.protocol) = (database, protocol);
         } else {
             self.end_transaction(shared);
         }

@@ -49,6 +49,9 @@ pub struct Config {
         hide_env_values = true
     )]
     pub password: Option<String>,
+    /// Let clients of other machines in without a password
+    #[arg(long)]
+    pub unprotected: bool,
     /// Memory of what all clients send and are sent; a client that wants more is sent away
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cleavedb_named::size)]
     pub client_memory: usize,

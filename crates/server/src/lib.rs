@@ -40,9 +40,18 @@ pub use self::net::Running;
 use self::exec::Store;
 use self::shared::ServerShared;
 
-/// Opens the store and lets clients in. Fails if an option of the store is none, if the store
+/// Opens the store and lets clients in. Fails if other machines would need no password (see
+/// [`Config::unprotected`]), if an option of the store is none, if the store
 /// cannot be opened, or if the address is taken.
 pub fn start(config: Config) -> io::Result<Running> {
+    if !config.listen.ip().is_loopback() && config.password.is_none() && !config.unprotected {
+        let why = format!(
+            "other machines reach {}, and no password is asked for: say --requirepass, or \
+             --unprotected if all of them may read and write",
+            config.listen
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     let mut options = cleavedb_named::options(config.store.iter().map(String::as_str))
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     options.durability = Durability::Os;

@@ -106,6 +106,18 @@ fn a_second_server_is_refused_by_the_store() {
 }
 
 #[test]
+fn other_machines_need_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let mut open = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
+    open.arg("--dir").arg(&store).args(["--listen", "0.0.0.0:0"]);
+    let open = open.output().unwrap();
+    let why = String::from_utf8_lossy(&open.stderr).into_owned();
+    assert!(!open.status.success() && why.contains("--requirepass"), "{why}");
+    assert!(!store.exists());
+}
+
+#[test]
 fn strangers_and_too_many_clients_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let more = ["--requirepass", "secret", "--max-clients", "2"];

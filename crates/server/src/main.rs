@@ -11,6 +11,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let config = Config::parse();
     let ran = start(config).map_err(|error| error.to_string()).and_then(|server| {
+        server.stop_at_signals().map_err(|error| error.to_string())?;
         println!("ready: redis-cli -h {} -p {}", server.address().ip(), server.address().port());
         server.wait().map_err(|error| error.to_string())
     });

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{self, Handle, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
@@ -98,14 +99,31 @@ impl Running {
         self.shared.stop.cancel();
     }
 
+    /// Has SIGTERM and Ctrl-C stop it, from now on; a second signal ends the process at once, which
+    /// loses nothing that was acknowledged.
+    pub fn stop_at_signals(&self) -> io::Result<()> {
+        let _runtime = self.runtime.enter();
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let shared = self.shared.clone();
+        self.runtime.spawn(async move {
+            let mut any = async || {
+                tokio::select! {
+                    _ = terminated.recv() => {}
+                    _ = interrupted.recv() => {}
+                }
+            };
+            any().await;
+            shared.stop.cancel();
+            any().await;
+            std::process::exit(1);
+        });
+        Ok(())
+    }
+
     /// Waits until a client, a signal or [`Running::stop`] stops it, and for its end.
     pub fn wait(self) -> cleavedb::Result<()> {
-        self.runtime.block_on(async {
-            tokio::select! {
-                () = self.shared.stop.cancelled() => {}
-                () = signalled() => self.shared.stop.cancel(),
-            }
-        });
+        self.runtime.block_on(self.shared.stop.cancelled());
         for worker in self.workers {
             drop(worker.accepted);
             // A panic of a worker was reported by its thread.
@@ -116,25 +134,6 @@ impl Running {
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
     }
-}
-
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminated.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-    // A second one ends the process at once, which loses nothing that was acknowledged.
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-        std::process::exit(1);
-    });
 }
 
 /// Where clients connect.

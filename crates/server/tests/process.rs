@@ -126,10 +126,19 @@ fn strangers_and_too_many_clients_are_told() {
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     let replies = server.ask("GET a\r\nAUTH x\r\nAUTH secret\r\nPING");
     assert_eq!(replies, format!("{noauth}{wrong}+OK\r\n+PONG\r\n"));
-    let held = [server.connect(), server.connect()];
-    let mut refused = String::new();
     // A client that has gone a moment ago may still count.
-    while server.connect().read_to_string(&mut refused).unwrap() == 0 {}
+    let admitted = || loop {
+        let mut client = server.connect();
+        let mut reply = [0; 7];
+        let asked = client.write_all(b"GET a\r\n");
+        let answered = asked.and_then(|()| client.read_exact(&mut reply));
+        if answered.is_ok() && &reply == b"-NOAUTH" {
+            break client;
+        }
+    };
+    let held = [admitted(), admitted()];
+    let mut refused = String::new();
+    server.connect().read_to_string(&mut refused).unwrap();
     assert_eq!(refused, "-ERR max number of clients reached\r\n");
     drop(held);
 }

@@ -29,9 +29,11 @@ pub fn shown(argument: &[u8], most: usize) -> &[u8] {
     &text[..text.len().min(most)]
 }
 
-/// An error that shows an argument between two texts.
+/// An error that shows an argument between two texts, without line breaks at its end.
 pub fn showing(before: &str, argument: &[u8], behind: &str) -> Halt {
-    Halt::error([before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat())
+    let text = [before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat();
+    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    Halt::error(text[..end].to_vec())
 }
 
 /// Whether an argument is a word, in whatever case.

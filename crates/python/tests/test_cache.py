@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,9 +37,9 @@ def in_step(cache):
             assert rows.pop(row) == content
         count, size = count + 1, size + entry.size
         assert entry.expires or items.has(key)
-    totals = rows.pop(b"n", bytes(24))
+    totals = bounded._NUMBERS.pack(count, size, 0)
+    assert rows.pop(b"n", totals) == totals
     assert rows == {} and (items.count, items.bytes) == (count, size)
-    assert totals == bounded._NUMBERS.pack(count, size, 0)
     assert set(items.keys()) <= {row[1:] for row in index.keys(prefix=b"k")}
     return count
 
@@ -270,6 +271,81 @@ def test_threads_share_a_cache(tmp_path):
         sys.setswitchinterval(interval)
 
 
+@pytest.fixture(params=["full disk", "space limit"])
+def narrow(request, tmp_path):
+    """A directory, and the options of a cache in it, for which there is too little room."""
+    if request.param == "space limit":
+        yield tmp_path / "cache", {"space_limit": 20 << 20}
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", tmp_path]
+    if not shutil.which("mount") or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("a small disk needs the right to mount a tmpfs")
+    yield tmp_path / "cache", {}
+    subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+def fill(cache):
+    """Stores values past the cache, which makes room for none, until there is no room."""
+    try:
+        for i in range(100_000):
+            with cache.transact():
+                cache.set(i, b"%d" % i * 200, tag=i % 4)
+    except cleavedb.NoSpace as error:
+        assert error.kind == "no space"
+        return
+    raise AssertionError("there was room")
+
+
+def test_a_set_makes_room_where_there_is_too_little(narrow):
+    path, options = narrow
+    with Cache(path, **options) as cache:
+        for i in range(10_000):
+            assert cache.set(i, b"%d" % i * 400, tag="t")
+            assert cache.incr("n") == i + 1 and cache.touch(i)
+        assert 100 < len(cache) == in_step(cache) < 10_000
+        assert i in cache and 0 not in cache and cache.volume() < 20 << 20
+    with Cache(path, **options) as cache:
+        assert in_step(cache) > 100 and cache.add("m", 1)
+
+
+def test_reads_and_removals_pass_where_there_is_no_room(narrow, monkeypatch):
+    path, options = narrow
+    with Cache(path, **options) as cache:
+        fill(cache)
+        monkeypatch.setattr(bounded, "USE_NOTED_EACH", 0)
+        assert cache[2] == b"2" * 200 and cache.get(3) == b"3" * 200
+        monkeypatch.undo()
+        before = in_step(cache)
+        assert cache.delete(2) and cache.pop(3) == b"3" * 200 and in_step(cache) == before - 2
+    with Cache(path, size=1 << 20, **options) as cache:
+        assert in_step(cache) == before - 2
+        assert cache.cull() > 0 and 0 < cache.volume() <= 1 << 20
+        assert cache.evict(1) > 0 and in_step(cache) > 0
+    with Cache(path, **options) as cache:
+        fill(cache)
+        assert cache.clear() > 0 and in_step(cache) == 0
+        cache["k"] = 1
+        assert in_step(cache) == 1
+
+
+def test_totals_are_counted_after_removals_and_a_kill(tmp_path):
+    program = """
+import os, sys
+from cleavedb.cache import Cache
+cache = Cache(sys.argv[1])
+for i in range(5):
+    cache[i] = "x" * i
+assert cache.delete(1) and cache.delete(2)
+os._exit(7)
+"""
+    assert subprocess.run([sys.executable, "-c", program, tmp_path / "cache"]).returncode == 7
+    for is_stored in (False, True):
+        with Cache(tmp_path / "cache") as cache:
+            row = cache._items._committed.index.get(b"n")
+            assert (row is not None) == is_stored
+            assert len(cache) == in_step(cache) == 3
+
+
 def test_a_killed_process_leaves_all_that_it_has_stored(tmp_path):
     program = """
 import itertools, os, sys
@@ -308,8 +384,9 @@ def test_another_codec_and_another_database_are_refused(tmp_path):
         Cache(tmp_path / "cache", codec="yaml")
     with cleavedb.open(tmp_path / "db", durability="os") as db:
         db[b"k"] = b"v"
-    with pytest.raises(cleavedb.NotADatabase, match="no cache"):
+    with pytest.raises(cleavedb.NotADatabase, match="no cache") as raised:
         Cache(tmp_path / "db")
+    assert raised.value.kind == "not a database" and raised.value.path == str(tmp_path / "db")
     with cleavedb.open(tmp_path / "db") as db:
         assert list(db.items()) == [(b"k", b"v")] and db.keyspaces() == []
 

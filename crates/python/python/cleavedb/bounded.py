@@ -2,15 +2,18 @@
 
 The default keyspace has the values, each with its time to live. The keyspace `index` has of each
 key a row of what is known of it, rows in the order of last use, of expiry and of tags, and one row
-of totals. One transaction changes both, so that no crash leaves them out of step.
+of totals. One transaction changes both, so that no crash leaves them out of step. One that only
+removes puts nothing, since a full disk takes deletes alone: then the row of totals is deleted, and
+the next put, or the close, puts it again. An open that finds none counts.
 """
 
 import contextlib
 import itertools
+import os
 import struct
 import threading
 import time
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Tuple, TypeVar
 
 import cleavedb
 
@@ -21,6 +24,11 @@ USE_NOTED_EACH = 3600 * SECOND
 _BYTES_OF_EACH = 128
 # Items that one transaction removes, since it is held in memory.
 _REMOVED_AT_ONCE = 1000
+# A change that finds the disk full makes room so often, each time this part of everything.
+_ROOM_MADE_MAX = 3
+_ROOM_PART = 8
+
+_Result = TypeVar("_Result")
 
 _INDEX = "index"
 _BY_KEY, _BY_USE, _BY_EXPIRY, _BY_TAG, _TOTALS = b"k", b"u", b"x", b"t", b"n"
@@ -65,6 +73,12 @@ class _Rows(NamedTuple):
         return Entry(used, expires, size, row[_NUMBERS.size :])
 
 
+def _not_a_cache(path: Any) -> cleavedb.NotADatabase:
+    error = cleavedb.NotADatabase(f"{path} has keys that no cache has written")
+    error.kind, error.path = "not a database", os.fsdecode(path)
+    return error
+
+
 def _expired(index: Any) -> Any:
     return index.keys(_BY_EXPIRY, _row(_BY_EXPIRY, time.time_ns()))
 
@@ -78,29 +92,42 @@ class Bounded:
         known = any(keyspace.name == _INDEX for keyspace in self._db.keyspaces())
         if not known and next(iter(self._db), None) is not None:
             self._db.close()
-            raise cleavedb.NotADatabase(f"{path} has keys that no cache has written")
+            raise _not_a_cache(path)
         self._committed = _Rows(self._db, self._db.keyspace(_INDEX), 0)
         totals = self._committed.index.get(_TOTALS)
         self.count: int
         self.bytes: int
-        self.count, self.bytes, _ = _NUMBERS.unpack(totals or bytes(_NUMBERS.size))
+        self._has_totals = totals is not None
+        self.count, self.bytes, _ = _NUMBERS.unpack(totals) if totals else self._counted()
         self._lock = threading.RLock()
         self._changing: Optional[_Rows] = None
         self._half_done = False
+        # Whether the transaction puts anything.
+        self._puts = False
         # The row of what was not used for longest is here, or behind.
         self._oldest = _BY_USE
+
+    def _counted(self) -> Tuple[int, int, int]:
+        rows = self._committed.index.items(prefix=_BY_KEY)
+        sizes = [_NUMBERS.unpack_from(row)[2] for _, row in rows]
+        return len(sizes), sum(sizes), 0
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        # A forked child, in which the lock may be held for ever, gets its error here.
+        self._db.get(b"")
+        with self._lock:
+            yield
 
     @contextlib.contextmanager
     def transact(self) -> Iterator[None]:
         """Makes the changes of a block take effect together, or not at all if it raises."""
-        # A forked child, in which the lock may be held for ever, gets its error here.
-        self._db.get(b"")
-        with self._lock:
+        with self._alone():
             if self._changing is not None:
                 yield
                 return
             before = self.count, self.bytes
-            self._half_done = False
+            self._half_done = self._puts = False
             try:
                 with self._db.transaction() as values:
                     index = values.keyspace(self._committed.index)
@@ -108,14 +135,41 @@ class Bounded:
                     yield
                     if self._half_done:
                         raise RuntimeError("a change in the block has failed, so none has effect")
-                    if before != (self.count, self.bytes):
-                        index.put(_TOTALS, _NUMBERS.pack(self.count, self.bytes, 0))
+                    has_totals = self._change_totals(index, before != (self.count, self.bytes))
+                self._has_totals = has_totals
             except BaseException:
                 self.count, self.bytes = before
                 self._oldest = _BY_USE
                 raise
             finally:
                 self._changing = None
+
+    def _change_totals(self, index: Any, changed: bool) -> bool:
+        """Ends a transaction. Returns whether the row of totals is there after it."""
+        if self._puts and (changed or not self._has_totals):
+            index.put(_TOTALS, _NUMBERS.pack(self.count, self.bytes, 0))
+            return True
+        if changed and self._has_totals:
+            index.delete(_TOTALS)
+        return self._has_totals and not changed
+
+    def with_room(self, change: Callable[[], _Result]) -> _Result:
+        """Makes a change in a transaction. If the disk is full, and the change is in no block of
+        others, removes what was not used for longest and tries again, a few times. Other threads
+        wait, so that each finds the room that was made and removes no more."""
+        with self._alone():
+            for _ in range(_ROOM_MADE_MAX):
+                try:
+                    with self.transact():
+                        return change()
+                except cleavedb.NoSpace:
+                    if self._changing is not None:
+                        raise
+                    self._fit(self.bytes - self.bytes // _ROOM_PART)
+                    # What was removed, now or before, leaves the disk.
+                    self._db.compact()
+            with self.transact():
+                return change()
 
     def _rows(self) -> _Rows:
         """What this thread sees."""
@@ -144,10 +198,11 @@ class Bounded:
         return self.count - sum(1 for _ in _expired(self._rows().index))
 
     def use(self, key: bytes) -> Optional[bytes]:
-        """The value of a key that is there. Its use is noted, if that was not done of late."""
+        """The value of a key that is there. Its use is noted, if that was not done of late and the
+        disk is not full."""
         value, entry = self.find(key)
         if entry is not None and time.time_ns() - entry.used > USE_NOTED_EACH:
-            with self.transact():
+            with contextlib.suppress(cleavedb.NoSpace), self.transact():
                 self._note_use(key)
         return value
 
@@ -157,6 +212,7 @@ class Bounded:
         # Another thread may have noted it, or removed the key.
         if entry is not None and now - entry.used > USE_NOTED_EACH:
             with self._change():
+                self._puts = True
                 rows.index.delete(_row(_BY_USE, entry.used, key))
                 for row, content in entry._replace(used=now).rows(key):
                     rows.index.put(row, content)
@@ -192,6 +248,7 @@ class Bounded:
             return
         size = _BYTES_OF_EACH + len(value) + 3 * len(key) + 2 * len(tag)
         with self._change():
+            self._puts = True
             rows.values.put(key, value, ttl=(expires - now) / SECOND if expires else None)
             for row, content in Entry(now, expires, size, tag).rows(key):
                 rows.index.put(row, content)
@@ -233,8 +290,11 @@ class Bounded:
     def fit(self) -> int:
         """Removes what has expired, and then what was not used for longest, until the rest keeps to
         the size. Returns how many."""
+        return self._fit(self._size)
+
+    def _fit(self, size: int) -> int:
         expired = self.remove_expired()
-        return expired + self._remove_rows(self._by_use, _KEY_AT, lambda: self.bytes <= self._size)
+        return expired + self._remove_rows(self._by_use, _KEY_AT, lambda: self.bytes <= size)
 
     def _by_use(self, index: Any) -> Iterator[bytes]:
         # From where the last search ended, since a search goes past what was removed, too.
@@ -253,4 +313,8 @@ class Bounded:
 
     def close(self) -> None:
         """Closes the database."""
+        # The next open counts what a full disk does not take; a closed database has it.
+        if self.count and not self._has_totals:
+            with contextlib.suppress(cleavedb.Error), self.transact():
+                self._puts = True
         self._db.close()

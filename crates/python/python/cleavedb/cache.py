@@ -29,9 +29,18 @@ def _expiry(expire: Optional[float]) -> int:
     return 0 if expire is None else max(1, time.time_ns() + int(expire * SECOND))
 
 
+def _making_room(method: _Function) -> _Function:
+    @functools.wraps(method)
+    def changing(self: "Cache", *args: Any, **kwargs: Any) -> Any:
+        return self._items.with_room(lambda: method(self, *args, **kwargs))
+
+    return changing  # type: ignore[return-value]
+
+
 class Cache:
     """Keys and values in the directory `path`. When they take more than about `size` bytes, those
-    go that were not used for longest; last use is known to the hour.
+    go that were not used for longest; last use is known to the hour. On a full disk, too, a change
+    makes room so and gets and removals pass; a block of `transact` raises `cleavedb.NoSpace`.
 
     Keys and tags are `bytes`, `str` or `int`. Values are these, `float`, `None`, and what `codec`
     keeps: `json`, by which a tuple comes back as a list, or `pickle`, which runs what a foreign
@@ -70,18 +79,18 @@ class Cache:
         self._keep(key, self._codec.encode(value), expire, tag)
         return True
 
+    @_making_room
     def _keep(self, key: _Key, kept: bytes, expire: Optional[float], tag: Optional[_Key]) -> None:
         row = self._codec.encode_key(key)
         tagged = b"" if tag is None else self._codec.encode_key(tag)
-        with self.transact():
-            self._items.put(row, kept, _expiry(expire), tagged)
+        self._items.put(row, kept, _expiry(expire), tagged)
 
+    @_making_room
     def add(
         self, key: _Key, value: Any, expire: Optional[float] = None, tag: Optional[_Key] = None
     ) -> bool:
         """As `set`, unless the key is there. Returns whether it stored."""
-        with self.transact():
-            return key not in self and self.set(key, value, expire, tag)
+        return key not in self and self.set(key, value, expire, tag)
 
     def get(self, key: _Key, default: Any = None) -> Any:
         """The value of `key`, or `default` if it is not there or has expired."""
@@ -91,34 +100,34 @@ class Cache:
             self._misses += kept is None
         return default if kept is None else self._codec.decode(kept)
 
+    @_making_room
     def incr(self, key: _Key, delta: float = 1, default: Optional[float] = 0) -> Any:
         """Adds to a number, whose expiry and tag stay, and returns it. One that is not there begins
         as `default`; `KeyError` if that is `None`."""
         row = self._codec.encode_key(key)
-        with self.transact():
-            kept, entry = self._items.find(row)
-            if kept is not None and entry is not None:
-                number, expires, tag = self._codec.decode(kept), entry.expires, entry.tag
-            elif default is not None:
-                number, expires, tag = default, 0, b""
-            else:
-                raise KeyError(key)
-            self._items.put(row, self._codec.encode(number + delta), expires, tag)
-            return number + delta
+        kept, entry = self._items.find(row)
+        if kept is not None and entry is not None:
+            number, expires, tag = self._codec.decode(kept), entry.expires, entry.tag
+        elif default is not None:
+            number, expires, tag = default, 0, b""
+        else:
+            raise KeyError(key)
+        self._items.put(row, self._codec.encode(number + delta), expires, tag)
+        return number + delta
 
     def decr(self, key: _Key, delta: float = 1, default: Optional[float] = 0) -> Any:
         """Subtracts from a number, as `incr` adds."""
         return self.incr(key, -delta, default)
 
+    @_making_room
     def touch(self, key: _Key, expire: Optional[float] = None) -> bool:
         """Lets a key live `expire` seconds from now, or for good. Returns whether it is there."""
         row = self._codec.encode_key(key)
-        with self.transact():
-            kept, entry = self._items.find(row)
-            if kept is None or entry is None:
-                return False
-            self._items.put(row, kept, _expiry(expire), entry.tag)
-            return True
+        kept, entry = self._items.find(row)
+        if kept is None or entry is None:
+            return False
+        self._items.put(row, kept, _expiry(expire), entry.tag)
+        return True
 
     def pop(self, key: _Key, default: Any = None) -> Any:
         """Removes `key` and returns its value, or `default` if it is not there."""

@@ -55,7 +55,7 @@ pub struct Config {
     /// Memory of what all clients send and are sent; a client that wants more is sent away
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = cleavedb_named::size)]
     pub client_memory: usize,
-    /// Most clients at once
+    /// Most clients at once, and at most half of the descriptors that the process may have
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_clients: usize,
     /// Threads that run commands; 0 for one a processor

@@ -32,7 +32,8 @@ mod net;
 use std::io;
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability};
+use cleavedb::{Db, Durability, open_files};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use self::config::{AppendFsync, Config};
 pub use self::net::Running;
@@ -40,10 +41,15 @@ pub use self::net::Running;
 use self::exec::Store;
 use self::shared::ServerShared;
 
-/// Opens the store and lets clients in. Fails if other machines would need no password (see
+/// Opens the store and lets clients in. The process gets as many descriptors as it may have, which
+/// clients and the store share. Fails if other machines would need no password (see
 /// [`Config::unprotected`]), if an option of the store is none, if the store
 /// cannot be opened, or if the address is taken.
-pub fn start(config: Config) -> io::Result<Running> {
+pub fn start(mut config: Config) -> io::Result<Running> {
+    // Half of them for clients, a quarter for readers of files, and the rest for what is written.
+    let descriptors = descriptors();
+    config.max_clients = config.max_clients.min(descriptors / 2);
+    open_files::set_max(descriptors / 4);
     if !config.listen.ip().is_loopback() && config.password.is_none() && !config.unprotected {
         let why = format!(
             "other machines reach {}, and no password is asked for: say --requirepass, or \
@@ -58,4 +64,12 @@ pub fn start(config: Config) -> io::Result<Running> {
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
     Running::start(Arc::new(ServerShared::new(config, store)))
+}
+
+/// Descriptors that this process may have, after it has asked for as many as it may ask for.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let current = getrlimit(Resource::Nofile).current;
+    current.map_or(usize::MAX, |current| current.try_into().unwrap_or(usize::MAX))
 }

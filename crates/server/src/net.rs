@@ -8,9 +8,11 @@ mod budget;
 mod socket;
 mod connection;
 
+use std::fs::Metadata;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -146,8 +148,11 @@ impl Listeners {
     async fn bind(config: &Config) -> io::Result<Self> {
         let tcp = TcpListener::bind(config.listen).await?;
         let unix = config.unix_socket.as_ref().map(|path| {
-            // One that a killed server has left; the store has told that none runs.
-            if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            let is_socket = |found: Metadata| found.file_type().is_socket();
+            // One that a killed server has left: where another one listens, it is not taken away.
+            if std::fs::symlink_metadata(path).is_ok_and(is_socket)
+                && UnixStream::connect(path).is_err()
+            {
                 std::fs::remove_file(path)?;
             }
             UnixListener::bind(path)

@@ -16,7 +16,11 @@ impl Server {
     fn start(dir: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
         command.arg("--dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(more);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        Self::ready(command.stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// The server of a program that was started, once it says that it is ready.
+    fn ready(mut child: Child) -> Self {
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         let port = ready.trim().rsplit(' ').next().unwrap();
@@ -91,6 +95,44 @@ fn a_socket_of_the_file_system_is_another_way_in() {
             replies.lines().next().unwrap()
         );
     }
+}
+
+#[test]
+fn the_socket_of_another_server_is_not_taken_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let more = ["--unix-socket", path.to_str().unwrap()];
+    let first = Server::start(&dir.path().join("first"), &more);
+    let mut second = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
+    second.arg("--dir").arg(dir.path().join("second")).args(["--listen", "127.0.0.1:0"]).args(more);
+    assert!(!second.output().unwrap().status.success());
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(b"SET a 1\r\nQUIT\r\n").unwrap();
+    client.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(first.ask("GET a"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn clients_leave_descriptors_to_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_cleave-server");
+    let limited = format!("ulimit -n 128; exec {program} --dir store --listen 127.0.0.1:0");
+    let mut child = Command::new("sh");
+    child.args(["-c", &limited]).current_dir(&dir).stdout(Stdio::piped());
+    let server = Server::ready(child.spawn().unwrap());
+    let mut first = server.connect();
+    let mut reply = [0; 5];
+    first.write_all(b"SET a 1\r\n").unwrap();
+    first.read_exact(&mut reply).unwrap();
+    let held: Vec<_> = (0..150).map(|_| server.connect()).collect();
+    // As much as several MemTables hold, so that files are made.
+    let set = [b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$65536\r\n", &[b'v'; 65536][..], b"\r\n"].concat();
+    for _ in 0..2000 {
+        first.write_all(&set).unwrap();
+        first.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+OK\r\n");
+    }
+    drop(held);
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub struct Running {
     workers: Vec<Worker>,
     /// The thread that syncs before replies, if they are to be durable.
     syncer: Option<JoinHandle<()>>,
+    sweeper: JoinHandle<()>,
     /// Of the accepting task and the pool.
     runtime: Runtime,
 }
@@ -88,12 +89,22 @@ impl Running {
                 Some(thread.spawn(move || of_syncer.syncer.run(of_syncer.store.db()))?)
             }
         };
-        Ok(Self { shared, address, workers, syncer, runtime })
+        let of_sweeper = shared.clone();
+        let sweeper = std::thread::Builder::new()
+            .name("cleave-sweeper".to_owned())
+            .spawn(move || of_sweeper.sweeper.run(&of_sweeper.store))?;
+        Ok(Self { shared, address, workers, syncer, sweeper, runtime })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What does not fit together in the store, a sentence each: keys of lists, hashes and sets, the
+    /// elements of these, and the register of which key has which. Writes wait meanwhile.
+    pub fn audit(&self) -> cleavedb::Result<Vec<String>> {
+        self.shared.store.audit().map(|audit| audit.wrong)
     }
 
     /// Tells it to stop: clients get the replies of what they have sent, and the store is closed.
@@ -132,7 +143,8 @@ impl Running {
             let _ = worker.thread.join();
         }
         self.shared.syncer.end();
-        self.syncer.into_iter().for_each(|thread| _ = thread.join());
+        self.shared.sweeper.end();
+        self.syncer.into_iter().chain([self.sweeper]).for_each(|thread| _ = thread.join());
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
     }

@@ -131,7 +131,11 @@ impl ClientSession {
             _ => locks.take(command.keys_of(args), may_wait),
         }
         .ok_or(Halt::Wait)?;
-        let reads = shared.store.reads(may_wait);
+        // What a write reads is held; several records are read as of one moment.
+        let reads = match command.is(flag::WRITE | flag::ONE_RECORD) {
+            true => shared.store.reads(may_wait),
+            false => shared.store.reads_at_once(may_wait),
+        };
         let mut view = View::new(&reads, &shared.scans, self.database, now());
         let reply = run(args, &mut view)?;
         self.commit(shared, &view.into_effects(), may_wait)?;
@@ -184,6 +188,9 @@ impl ClientSession {
         }
         shared.store.commit(effects, may_wait)?;
         shared.store.watches.touch(effects);
+        if !effects.cleared.is_empty() {
+            shared.sweeper.wake();
+        }
         Ok(())
     }
 

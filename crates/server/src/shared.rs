@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::config::Config;
-use crate::exec::{Store, Syncer};
+use crate::exec::{Store, Sweeper, Syncer};
 use crate::model::scan::Scans;
 
 /// Counts since the start.
@@ -31,6 +31,8 @@ pub struct ServerShared {
     pub store: Store,
     /// Syncs for all clients, if writes are to be durable before their replies.
     pub syncer: Syncer,
+    /// Removes elements that no key has any more.
+    pub sweeper: Sweeper,
     /// Clients that are connected.
     pub clients: Clients,
     /// Cursors of scans.
@@ -51,6 +53,7 @@ impl ServerShared {
             config,
             store,
             syncer: Syncer::default(),
+            sweeper: Sweeper::default(),
             clients: Clients::default(),
             scans: Scans::default(),
             counts: Counts::default(),

@@ -2,7 +2,7 @@
 
 use super::args::{Unit, is, number, showing};
 use crate::exec::{Answer, Halt, View};
-use crate::model::record::KeyContent;
+use crate::model::record::KeyRecord;
 use crate::resp::reply::Reply;
 
 /// When `EXPIRE` and its like change the end.
@@ -58,8 +58,8 @@ fn expire_in<'a>(args: &[&'a [u8]], view: &mut View<'a>, unit: Unit, name: &str)
     if !when.allows(record.until, until) {
         return Ok(Reply::Integer(0));
     }
-    let KeyContent::String(value) = record.content;
-    view.put(args[1], value.to_vec(), Some(until.max(0).cast_unsigned()));
+    let until = Some(until.max(0).cast_unsigned());
+    view.put_record(view.database, args[1], KeyRecord { until, ..record });
     Ok(Reply::Integer(1))
 }
 
@@ -87,8 +87,7 @@ pub fn pexpireat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn persist<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let record = view.record(args[1])?.filter(|record| record.until.is_some());
     let Some(record) = record else { return Ok(Reply::Integer(0)) };
-    let KeyContent::String(value) = record.content;
-    view.put(args[1], value.to_vec(), None);
+    view.put_record(view.database, args[1], KeyRecord { until: None, ..record });
     Ok(Reply::Integer(1))
 }
 

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::args::{is, number, shown, small, syntax};
 use super::glob;
-use crate::exec::{Answer, Halt, View};
-use crate::model::record::{KeyContent, KeyRecord, RecordHead};
+use crate::exec::{Answer, ElementRange, Halt, View};
+use crate::model::element;
+use crate::model::record::{self, Collection, CollectionKind, KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
 use crate::resp::request::integer;
 
@@ -85,9 +86,9 @@ fn move_key<'a>(from: &'a [u8], to: &'a [u8], only_new: bool, view: &mut View<'a
         return Ok(false);
     }
     if from != to {
-        let KeyContent::String(value) = record.content;
-        view.delete(from)?;
-        view.put(to, value.to_vec(), record.until);
+        view.delete(to)?;
+        view.forget(from);
+        view.put_record(view.database, to, record);
     }
     Ok(true)
 }
@@ -131,8 +132,12 @@ pub fn copy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     if !replaces && view.record_in(to, args[2])?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    let KeyContent::String(value) = record.content;
-    view.put_in(to, args[2], value.to_vec(), record.until);
+    let content = match record.content {
+        KeyContent::Collection(collection) => KeyContent::Collection(view.copy_of(collection)?),
+        content => content,
+    };
+    view.delete_in(to, args[2])?;
+    view.put_record(to, args[2], KeyRecord { content, ..record });
     Ok(Reply::Integer(1))
 }
 
@@ -146,9 +151,8 @@ pub fn move_to<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     if view.record_in(to, args[1])?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    let KeyContent::String(value) = record.content;
-    view.put_in(to, args[1], value.to_vec(), record.until);
-    view.delete(args[1])?;
+    view.forget(args[1]);
+    view.put_record(to, args[1], record);
     Ok(Reply::Integer(1))
 }
 
@@ -170,7 +174,7 @@ pub fn flushdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 /// `FLUSHALL [ASYNC | SYNC]`
 pub fn flushall<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     check_flush(args)?;
-    (0..view.databases).for_each(|database| view.clear(database));
+    view.clear_all();
     Ok(Reply::OK)
 }
 
@@ -186,21 +190,32 @@ pub fn swapdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let of_first = view.all(first)?;
     let of_second = view.all(second)?;
     for (database, records) in [(first, of_second), (second, of_first)] {
-        view.clear(database);
-        for (key, KeyRecord { until, content: KeyContent::String(value) }) in records {
-            view.put_in(database, key, value.to_vec(), until);
-        }
+        view.empty(database);
+        records.into_iter().for_each(|(key, record)| view.put_record(database, key, record));
     }
     Ok(Reply::OK)
 }
 
-/// `OBJECT ENCODING key`: how Redis would keep the value, if it was set as it is.
+/// Elements of a collection up to which Redis would keep it in one piece.
+const SMALL: u64 = 128;
+
+/// `OBJECT ENCODING key`: how Redis would keep the value, if it was set as it is, and a collection
+/// with that number of short elements.
 pub fn object_encoding(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    Ok(view.string(args[2])?.map_or(Reply::Nil, |(value, _)| {
-        let encoding = match value.len() {
-            ..=20 if integer(&value).is_some() => "int",
-            ..=44 => "embstr",
-            _ => "raw",
+    Ok(view.record(args[2])?.map_or(Reply::Nil, |record| {
+        let encoding = match record.content {
+            KeyContent::String(value) => match value.len() {
+                ..=20 if integer(&value).is_some() => "int",
+                ..=44 => "embstr",
+                _ => "raw",
+            },
+            KeyContent::Collection(Collection { kind, len, .. }) => match kind {
+                CollectionKind::List => "quicklist",
+                CollectionKind::Set => "hashtable",
+                _ if len <= SMALL => "listpack",
+                CollectionKind::Hash => "hashtable",
+                CollectionKind::SortedSet => "skiplist",
+            },
         };
         Reply::Bulk(encoding.into())
     }))
@@ -227,55 +242,84 @@ pub fn object_freq(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     if view.exists(args[2])? { Err(Halt::error(why)) } else { Ok(Reply::Nil) }
 }
 
-/// `MEMORY USAGE key [SAMPLES count]`: the bytes of the key and its record, before compression.
+/// `MEMORY USAGE key [SAMPLES count]`: the bytes of the key and its record, before compression, and
+/// for each element the mean of the first ones; 0 samples are all.
 pub fn memory_usage(args: &[&[u8]], view: &mut View<'_>) -> Answer {
+    let mut samples = 5;
     for pair in args[3..].chunks(2) {
         match pair {
             [word, count] if is(word, "SAMPLES") => {
-                if number(count)? < 0 {
-                    return Err(syntax());
-                }
+                samples = u64::try_from(number(count)?).map_err(|_| syntax())?;
             }
             _ => return Err(syntax()),
         }
     }
-    Ok(view.record(args[2])?.map_or(Reply::Nil, |record| {
-        let KeyContent::String(value) = &record.content;
-        let head = RecordHead::of_string(record.until);
-        Reply::Integer((args[2].len() + head.as_bytes().len() + value.len()) as i64)
-    }))
+    let Some(found) = view.record(args[2])? else { return Ok(Reply::Nil) };
+    let of_value = match found.content {
+        KeyContent::String(value) => record::of_string(found.until).len() + value.len(),
+        KeyContent::Collection(collection) => {
+            let (mut seen, mut bytes) = (0, 0);
+            view.elements(collection.id, ElementRange::ALL, &mut |name, value| {
+                (seen, bytes) = (seen + 1, bytes + element::PREFIX_LEN + name.len() + value.len());
+                if seen == samples { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            let of_elements = bytes as u64 * collection.len / seen.max(1);
+            record::of_collection(collection, found.until).len() + of_elements as usize
+        }
+    };
+    Ok(Reply::Integer((args[2].len() + of_value) as i64))
 }
 
 /// The number of a cursor, as C's `strtoul` reads it: up to a zero byte, and a negative one counts
 /// from the end of 64 bits.
-fn cursor(text: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(shown(text, usize::MAX)).ok()?;
-    match text.strip_prefix('-') {
+pub fn cursor(text: &[u8]) -> Answer<u64> {
+    let number = |text: &str| match text.strip_prefix('-') {
         _ if text.is_empty() => Some(0),
         Some(digits) => {
             digits.parse().ok().filter(|_| !digits.starts_with('+')).map(u64::wrapping_neg)
         }
         None => text.parse().ok(),
+    };
+    let text = str::from_utf8(shown(text, usize::MAX)).ok();
+    text.and_then(number).ok_or_else(|| Halt::error("ERR invalid cursor"))
+}
+
+/// What the words of a scan ask for.
+pub struct ScanTerms<'a> {
+    /// What names look like.
+    pub pattern: &'a [u8],
+    /// How many are looked at.
+    pub count: i64,
+    /// The type of the values.
+    of_type: Option<&'a [u8]>,
+}
+
+impl<'a> ScanTerms<'a> {
+    /// The words behind a cursor.
+    pub fn of(words: &[&'a [u8]], has_type: bool) -> Answer<Self> {
+        let mut terms = Self { pattern: b"*", count: 10, of_type: None };
+        for pair in words.chunks(2) {
+            let [word, value] = pair else { return Err(syntax()) };
+            match word {
+                _ if is(word, "MATCH") => terms.pattern = value,
+                _ if is(word, "TYPE") && has_type => terms.of_type = Some(*value),
+                _ if is(word, "COUNT") => {
+                    terms.count = number(value)?;
+                    if terms.count < 1 {
+                        return Err(syntax());
+                    }
+                }
+                _ => return Err(syntax()),
+            }
+        }
+        Ok(terms)
     }
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let invalid = || Halt::error("ERR invalid cursor");
-    let from = view.scans.place(cursor(args[1]).ok_or_else(invalid)?);
-    let (mut pattern, mut count, mut of_type) = (&b"*"[..], 10, None);
-    for pair in args[2..].chunks(2) {
-        let [word, value] = pair else { return Err(syntax()) };
-        match word {
-            _ if is(word, "MATCH") => pattern = value,
-            _ if is(word, "TYPE") => of_type = Some(*value),
-            _ if is(word, "COUNT") => count = number(value)?,
-            _ => return Err(syntax()),
-        }
-    }
-    if count < 1 {
-        return Err(syntax());
-    }
+    let from = view.scans.place(cursor(args[1])?);
+    let ScanTerms { pattern, count, of_type } = ScanTerms::of(&args[2..], true)?;
     let prefix = glob::literal_prefix(pattern);
     let (mut found, mut seen, mut next) = (Vec::new(), 0, None);
     let from = from.as_deref().unwrap_or_default().max(prefix);

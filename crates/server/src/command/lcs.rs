@@ -1,8 +1,11 @@
 //! The longest common subsequence of two strings.
 
+use bytes::Bytes;
+
 use super::args::{is, number, syntax};
 use super::strings::STRING_MAX;
 use crate::exec::{Answer, Halt, View};
+use crate::model::record::{KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
 
 /// What is asked for.
@@ -46,7 +49,11 @@ struct Piece {
 
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
 pub fn lcs(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let text = |key| Ok(view.string(key)?.map(|(value, _)| value).unwrap_or_default());
+    let text = |key| match view.record(key)? {
+        None => Ok(Bytes::new()),
+        Some(KeyRecord { content: KeyContent::String(value), .. }) => Ok(value),
+        Some(_) => Err(Halt::error("ERR The specified keys must contain string values")),
+    };
     let (one, other) = (text(args[1])?, text(args[2])?);
     let terms = LcsTerms::of(&args[3..])?;
     if (one.len() + 1).saturating_mul(other.len() + 1) > STRING_MAX / size_of::<u32>() {

@@ -8,6 +8,8 @@ mod strings;
 mod lcs;
 pub mod keys;
 mod expiry;
+mod collections;
+mod hashes;
 pub mod table;
 #[cfg(test)]
 mod tests;

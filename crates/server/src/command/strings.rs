@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::args::{Unit, is, number, syntax};
 use super::float::{self, NoSum};
 use crate::exec::{Answer, Halt, View};
+use crate::model::record::{KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
 
 /// Most bytes of a string: `proto-max-bulk-len`.
@@ -170,13 +171,15 @@ pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     Ok(Reply::Bulk(value))
 }
 
-/// `MGET key [key ...]`
+/// `MGET key [key ...]`: keys of other types have no string.
 pub fn mget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    args[1..]
-        .iter()
-        .map(|key| view.string(key).map(bulk_or_nil))
-        .collect::<Answer<_>>()
-        .map(Reply::Array)
+    let value = |key: &&[u8]| {
+        Ok(match view.record(key)? {
+            Some(KeyRecord { content: KeyContent::String(value), .. }) => Reply::Bulk(value),
+            _ => Reply::Nil,
+        })
+    };
+    args[1..].iter().map(value).collect::<Answer<_>>().map(Reply::Array)
 }
 
 fn put_all<'a>(pairs: &[&'a [u8]], view: &mut View<'a>) {

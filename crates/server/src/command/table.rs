@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{Run, expiry, help, keys, lcs, strings};
+use super::{Run, expiry, hashes, help, keys, lcs, strings};
+use crate::resp::request::integer;
 
 /// What a command is for: bits of [`CommandRow::flags`].
 pub mod flag {
@@ -35,6 +36,8 @@ pub mod flag {
     pub const CONTAINER: u16 = 1 << 12;
     /// May write without a look at what was there.
     pub const BLIND: u16 = 1 << 11;
+    /// Reads one record, which is as of one moment by itself.
+    pub const ONE_RECORD: u16 = 1 << 14;
 
     /// Names of the bits, as `COMMAND` has them.
     pub const NAMES: [(u16, &str); 11] = [
@@ -70,11 +73,17 @@ pub struct KeyPlaces {
     pub last: isize,
     /// The step between keys.
     pub step: usize,
+    /// The place of a number of more keys, which stand behind it; 0 if there is none.
+    pub counted: usize,
 }
 
 impl KeyPlaces {
     const fn new(first: usize, last: isize, step: usize) -> Self {
-        Self { first, last, step }
+        Self { first, last, step, counted: 0 }
+    }
+
+    const fn counted(self, counted: usize) -> Self {
+        Self { counted, ..self }
     }
 }
 
@@ -101,7 +110,7 @@ impl CommandRow {
 
     /// Whether it changes keys that are not among its arguments.
     pub fn writes_unnamed(&self) -> bool {
-        self.is(flag::WRITE) && self.keys.first == 0
+        self.is(flag::WRITE) && self.keys.first == 0 && self.keys.counted == 0
     }
 
     /// Whether it is called by two words.
@@ -119,10 +128,13 @@ impl CommandRow {
         &self,
         args: &'a [&'k [u8]],
     ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
-        let KeyPlaces { first, last, step } = self.keys;
+        let KeyPlaces { first, last, step, counted } = self.keys;
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
         let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
-        places.step_by(step.max(1)).map(|at| args[at])
+        let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
+        let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let more = counted + 1..args.len().min((counted + 1).saturating_add(count));
+        places.step_by(step.max(1)).chain(more).map(|at| args[at])
     }
 }
 
@@ -168,6 +180,7 @@ const ALL: KeyPlaces = KeyPlaces::new(1, -1, 1);
 const PAIRS: KeyPlaces = KeyPlaces::new(1, -1, 2);
 
 const READ: u16 = flag::READONLY | flag::FAST;
+const READ_ONE: u16 = READ | flag::ONE_RECORD;
 const WALK: u16 = flag::READONLY;
 const GROW: u16 = flag::WRITE | flag::DENYOOM;
 const GROW_BLIND: u16 = GROW | flag::BLIND;
@@ -179,7 +192,7 @@ const OWN_FAST: u16 = OWN | flag::FAST;
 
 /// All commands.
 pub static COMMANDS: &[CommandRow] = &[
-    data("get", 2, READ, ONE, strings::get),
+    data("get", 2, READ_ONE, ONE, strings::get),
     data("set", -3, GROW_BLIND, ONE, strings::set),
     data("setnx", 3, GROW_FAST, ONE, strings::setnx),
     data("setex", 4, GROW_BLIND, ONE, strings::setex),
@@ -205,7 +218,7 @@ pub static COMMANDS: &[CommandRow] = &[
     data("unlink", -2, WRITE_FAST, ALL, keys::del),
     data("exists", -2, READ, ALL, keys::exists),
     data("touch", -2, READ, ALL, keys::exists),
-    data("type", 2, READ, ONE, keys::type_of),
+    data("type", 2, READ_ONE, ONE, keys::type_of),
     data("keys", 2, WALK, NONE, keys::keys),
     data("scan", -2, WALK, NONE, keys::scan),
     data("randomkey", 1, WALK, NONE, keys::randomkey),
@@ -222,10 +235,26 @@ pub static COMMANDS: &[CommandRow] = &[
     data("expireat", -3, WRITE_FAST, ONE, expiry::expireat),
     data("pexpireat", -3, WRITE_FAST, ONE, expiry::pexpireat),
     data("persist", 2, WRITE_FAST, ONE, expiry::persist),
-    data("ttl", 2, READ, ONE, expiry::ttl),
-    data("pttl", 2, READ, ONE, expiry::pttl),
-    data("expiretime", 2, READ, ONE, expiry::expiretime),
-    data("pexpiretime", 2, READ, ONE, expiry::pexpiretime),
+    data("ttl", 2, READ_ONE, ONE, expiry::ttl),
+    data("pttl", 2, READ_ONE, ONE, expiry::pttl),
+    data("expiretime", 2, READ_ONE, ONE, expiry::expiretime),
+    data("pexpiretime", 2, READ_ONE, ONE, expiry::pexpiretime),
+    data("hset", -4, GROW_FAST, ONE, hashes::hset),
+    data("hmset", -4, GROW_FAST, ONE, hashes::hmset),
+    data("hsetnx", 4, GROW_FAST, ONE, hashes::hsetnx),
+    data("hget", 3, READ, ONE, hashes::hget),
+    data("hmget", -3, READ, ONE, hashes::hmget),
+    data("hdel", -3, WRITE_FAST, ONE, hashes::hdel),
+    data("hlen", 2, READ_ONE, ONE, hashes::hlen),
+    data("hexists", 3, READ, ONE, hashes::hexists),
+    data("hstrlen", 3, READ, ONE, hashes::hstrlen),
+    data("hgetall", 2, WALK, ONE, hashes::hgetall),
+    data("hkeys", 2, WALK, ONE, hashes::hkeys),
+    data("hvals", 2, WALK, ONE, hashes::hvals),
+    data("hincrby", 4, GROW_FAST, ONE, hashes::hincrby),
+    data("hincrbyfloat", 4, GROW_FAST, ONE, hashes::hincrbyfloat),
+    data("hrandfield", -2, WALK, ONE, hashes::hrandfield),
+    data("hscan", -3, WALK, ONE, hashes::hscan),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

@@ -1,5 +1,6 @@
 //! Commands on a map and on a store: what they answer and leave behind is equal.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -9,59 +10,110 @@ use proptest::prelude::*;
 
 use super::Run;
 use super::table::{CommandAction, find};
-use crate::exec::{Answer, Change, Effects, Halt, Reads, Store, View, Visit};
-use crate::model::record::RecordHead;
+use crate::exec::{
+    Answer, Audit, Change, Effects, ElementRange, Halt, Reads, Space, Store, View, Visit, Walk,
+};
+use crate::model::element;
+use crate::model::record::{self, KeyContent, KeyRecord};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
 const DATABASES: usize = 2;
 
-/// Records in maps, one for each database.
+/// Records in maps, one for each database, and elements in another one.
 #[derive(Default)]
-struct Maps([BTreeMap<Vec<u8>, Bytes>; DATABASES]);
+struct Maps {
+    databases: [BTreeMap<Vec<u8>, Bytes>; DATABASES],
+    elements: BTreeMap<Vec<u8>, Bytes>,
+    ids: Cell<u64>,
+}
+
+impl Maps {
+    fn map(&self, space: Space) -> &BTreeMap<Vec<u8>, Bytes> {
+        match space {
+            Space::Keys(database) => &self.databases[database],
+            Space::Elements => &self.elements,
+        }
+    }
+}
 
 impl Reads for Maps {
     fn databases(&self) -> usize {
         DATABASES
     }
 
-    fn get(&self, database: usize, key: &[u8]) -> Answer<Option<Bytes>> {
-        Ok(self.0[database].get(key).cloned())
+    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>> {
+        Ok(self.map(space).get(key).cloned())
     }
 
-    fn walk(&self, database: usize, from: &[u8], _: bool, visit: &mut Visit<'_>) -> Answer<()> {
-        let mut items = self.0[database].range(from.to_vec()..);
-        let _ = items.try_for_each(|(key, record)| visit(key, record));
+    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
+        let mut items = self.map(walk.space).range::<[u8], _>(walk.range);
+        let _ = match walk.is_reversed {
+            true => items.rev().try_for_each(|(key, value)| visit(key, value)),
+            false => items.try_for_each(|(key, value)| visit(key, value)),
+        };
         Ok(())
+    }
+
+    fn new_id(&self) -> Answer<u64> {
+        self.ids.set(self.ids.get() + 1);
+        Ok(self.ids.get())
     }
 }
 
 impl Maps {
     fn commit(&mut self, effects: &Effects<'_>) {
-        effects.cleared.iter().for_each(|database| self.0[*database].clear());
-        for ((database, key), change) in &effects.keys {
-            let map = &mut self.0[*database];
-            match change {
-                Change::Delete => _ = map.remove(&**key),
-                Change::Put(value, until) => {
-                    let record = [RecordHead::of_string(*until).as_bytes(), value].concat();
-                    map.insert(key.to_vec(), record.into());
-                }
+        effects.cleared.iter().for_each(|database| self.databases[*database].clear());
+        if effects.is_flushed {
+            self.elements.clear();
+        }
+        for id in &effects.dropped {
+            self.elements.retain(|key, _| element::place(key).unwrap().0 != *id);
+        }
+        for (key, value) in &effects.elements {
+            match value {
+                Some(value) => _ = self.elements.insert(key.clone(), value.to_vec().into()),
+                None => _ = self.elements.remove(key),
             }
+        }
+        for ((database, key), change) in &effects.keys {
+            let map = &mut self.databases[*database];
+            let record = match change {
+                Change::Delete => {
+                    map.remove(&**key);
+                    continue;
+                }
+                Change::String(value, until) => [&*record::of_string(*until), value].concat(),
+                Change::Collection(it, until) => record::of_collection(*it, *until).to_vec(),
+            };
+            map.insert(key.to_vec(), record.into());
         }
     }
 }
 
-/// All records of both databases.
-fn records(reads: &dyn Reads) -> Vec<(Vec<u8>, Bytes)> {
-    let mut found = Vec::new();
+/// A key, its record, whose id is left out, and its elements.
+type KeyState = (Vec<u8>, KeyRecord, Vec<(Vec<u8>, Vec<u8>)>);
+
+/// All that both databases have.
+fn state(reads: &dyn Reads, now: u64) -> Vec<KeyState> {
+    let (mut found, scans) = (Vec::new(), Scans::default());
     for database in 0..DATABASES {
-        reads
-            .walk(database, b"", true, &mut |key, record| {
-                found.push((key.to_vec(), Bytes::copy_from_slice(record)));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+        let mut view = View::new(reads, &scans, database, now);
+        for (key, mut record) in view.all(database).unwrap() {
+            let mut elements = Vec::new();
+            if let KeyContent::Collection(collection) = &mut record.content {
+                for part in [element::MEMBERS, element::SCORES] {
+                    let within = ElementRange { part, ..ElementRange::ALL };
+                    let visit = &mut |name: &[u8], value: &[u8]| {
+                        elements.push((name.to_vec(), value.to_vec()));
+                        ControlFlow::Continue(())
+                    };
+                    view.elements(collection.id, within, visit).unwrap();
+                }
+                collection.id = 0;
+            }
+            found.push((key, record, elements));
+        }
     }
     found
 }
@@ -123,6 +175,20 @@ const FORMS: &[&str] = &[
     "pexpiretime K",
     "object encoding K",
     "memory usage K",
+    "hset K V V",
+    "hset K V V V V",
+    "hset K V V",
+    "hsetnx K V V",
+    "hget K V",
+    "hmget K V V",
+    "hgetall K",
+    "hkeys K",
+    "hvals K",
+    "hdel K V",
+    "hdel K V V V",
+    "hlen K",
+    "hincrby K V 3",
+    "hscan K 0",
 ];
 
 fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -162,7 +228,10 @@ proptest! {
                 maps.commit(&effects);
             }
             store.commit(&transaction.into_effects(), true).unwrap();
-            prop_assert_eq!(records(&stored), records(&maps));
+            prop_assert_eq!(state(&stored, now), state(&maps, now));
+            prop_assert_eq!(store.audit().unwrap().wrong, Vec::<String>::new());
         }
+        store.sweep(0).unwrap();
+        prop_assert_eq!(store.audit().unwrap(), Audit::default());
     }
 }

@@ -1,17 +1,28 @@
 //! How commands run: what they see, what they hold, and how what they did is committed.
 
-mod locks;
+mod reads;
+mod effects;
 mod view;
+mod locks;
 mod watch;
+mod ids;
+mod register;
+mod audit;
 mod store;
 mod syncer;
 
+pub use self::audit::Audit;
+#[cfg(test)]
+pub use self::effects::Change;
+pub use self::effects::{Effects, event};
 pub use self::locks::{Held, Locks};
+pub use self::reads::Blind;
+#[cfg(test)]
+pub use self::reads::{Reads, Space, Visit, Walk};
+pub use self::register::Sweeper;
 pub use self::store::Store;
 pub use self::syncer::Syncer;
-pub use self::view::{Blind, Effects, View};
-#[cfg(test)]
-pub use self::view::{Change, Reads, Visit};
+pub use self::view::{ElementRange, View};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};
 
 use crate::resp::reply::Reply;

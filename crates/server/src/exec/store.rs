@@ -1,14 +1,19 @@
 //! The store of a server: its databases on the engine.
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use cleavedb::{Db, Durability, Error, ErrorKind, Keyspace, PutLifetime, Resident, WriteBatch};
+use cleavedb::{
+    Db, Durability, Error, ErrorKind, Keyspace, PutLifetime, Resident, Snapshot, WriteBatch,
+};
 
-use super::view::{Change, Effects, Reads, Visit, head};
+use super::effects::{Change, Effects, all_elements};
+use super::ids::Ids;
+use super::reads::{Reads, Space, Visit, Walk};
+use super::register::{self, owner_key, owner_record};
 use super::{Answer, Halt, Locks, Watches};
+use crate::model::record;
 use crate::resp::reply::Reply;
 
 /// An open store, with what its commands share.
@@ -16,6 +21,11 @@ pub struct Store {
     db: Db,
     /// The keyspace of each database's keys.
     databases: Vec<Keyspace>,
+    /// Of the elements of all collections.
+    pub(super) elements: Keyspace,
+    /// Of the server's own records.
+    pub(super) own: Keyspace,
+    ids: Ids,
     /// Locks of keys.
     pub locks: Locks,
     /// Keys that clients watch.
@@ -25,14 +35,28 @@ pub struct Store {
 }
 
 impl Store {
-    /// The databases of `db`, which are made if they are not there.
+    /// The databases of `db`, which are made if they are not there. Fails if another one has keys.
     pub fn open(db: Db, databases: usize) -> cleavedb::Result<Self> {
-        let name = |number: usize| format!("{number}:k");
-        let databases = (0..databases).map(|number| db.keyspace(&name(number)));
+        let number = |name: &str| name.strip_suffix(":k").and_then(|it| it.parse::<usize>().ok());
+        for other in db.keyspaces()? {
+            let Some(number) = number(other.name()).filter(|it| *it >= databases) else { continue };
+            if other.range(..).keys_only().next().transpose()?.is_some() {
+                let why = format!(
+                    "the store has keys in database {number}: start with --databases {} or more",
+                    number + 1
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, why));
+            }
+        }
+        let databases = (0..databases).map(|number| db.keyspace(&format!("{number}:k")));
         let databases = databases.collect::<cleavedb::Result<_>>()?;
+        let own = db.keyspace("server")?;
         Ok(Self {
-            db,
             databases,
+            elements: db.keyspace("elements")?,
+            ids: Ids::open(&own)?,
+            own,
+            db,
             locks: Locks::default(),
             watches: Watches::default(),
             written: AtomicU64::new(0),
@@ -49,9 +73,19 @@ impl Store {
         self.databases.len()
     }
 
-    /// The records, read without a wait, or with one if it `may_wait`.
+    /// The keyspace of a database's keys; none if there is no such database.
+    pub(super) fn database(&self, number: usize) -> Option<&Keyspace> {
+        self.databases.get(number)
+    }
+
+    /// The records as they are at each read, read without a wait, or with one if it `may_wait`.
     pub fn reads(&self, may_wait: bool) -> StoredRecords<'_> {
-        StoredRecords { store: self, may_wait }
+        StoredRecords { store: self, may_wait, at: None }
+    }
+
+    /// The records as they are now, whatever is written meanwhile.
+    pub fn reads_at_once(&self, may_wait: bool) -> StoredRecords<'_> {
+        StoredRecords { store: self, may_wait, at: Some(self.db.snapshot()) }
     }
 
     /// Writes what commands have changed, as one; it survives the death of the process. Without
@@ -77,27 +111,68 @@ impl Store {
         for database in &effects.cleared {
             batch.keyspace(&self.databases[*database]).delete_range(..)?;
         }
+        if effects.is_flushed {
+            batch.keyspace(&self.elements).delete_range(..)?;
+            batch.keyspace(&self.own).delete_range(register::all())?;
+        }
+        for id in &effects.dropped {
+            batch.keyspace(&self.elements).delete_range(all_elements(*id))?;
+        }
+        for (key, value) in &effects.elements {
+            let mut elements = batch.keyspace(&self.elements);
+            match value {
+                Some(value) => elements.put(key, value)?,
+                None => elements.delete(key)?,
+            };
+        }
         for ((database, key), change) in &effects.keys {
             let mut within = batch.keyspace(&self.databases[*database]);
             match change {
                 Change::Delete => within.delete(key)?,
-                Change::Put(value, until) => {
-                    let lifetime = until.map_or(PutLifetime::Forever, |until| {
-                        PutLifetime::Until(UNIX_EPOCH + Duration::from_millis(until))
-                    });
-                    within.put_parts_with(key, &[head(*until).as_bytes(), value], lifetime)?
+                Change::String(value, until) => {
+                    let head = record::of_string(*until);
+                    within.put_parts_with(key, &[&head, value], lifetime(*until))?
                 }
+                Change::Collection(collection, until) => {
+                    let record = record::of_collection(*collection, *until);
+                    within.put_parts_with(key, &[&record], lifetime(*until))?
+                }
+            };
+        }
+        for (id, owner) in &effects.owners {
+            let mut own = batch.keyspace(&self.own);
+            match owner {
+                Some((database, key)) => own.put(owner_key(*id), owner_record(*database, key))?,
+                None => own.delete(owner_key(*id))?,
             };
         }
         Ok(batch)
     }
 }
 
+/// How long the engine keeps a record that lives until a time.
+fn lifetime(until: Option<u64>) -> PutLifetime {
+    until.map_or(PutLifetime::Forever, |until| {
+        PutLifetime::Until(UNIX_EPOCH + Duration::from_millis(until))
+    })
+}
+
 /// The records of a store.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct StoredRecords<'a> {
     store: &'a Store,
     may_wait: bool,
+    /// As of when; as of each read without one.
+    at: Option<Snapshot>,
+}
+
+impl StoredRecords<'_> {
+    fn keyspace(&self, space: Space) -> &Keyspace {
+        match space {
+            Space::Keys(database) => &self.store.databases[database],
+            Space::Elements => &self.store.elements,
+        }
+    }
 }
 
 impl Reads for StoredRecords<'_> {
@@ -105,37 +180,42 @@ impl Reads for StoredRecords<'_> {
         self.store.databases()
     }
 
-    fn get(&self, database: usize, key: &[u8]) -> Answer<Option<Bytes>> {
-        let keyspace = &self.store.databases[database];
+    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>> {
+        let keyspace = self.keyspace(space);
+        let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
         if self.may_wait {
-            return keyspace.get(key).map_err(failed);
+            return at.map_or_else(|| keyspace.get(key), |at| at.get(key)).map_err(failed);
         }
-        match keyspace.get_resident(key).map_err(failed)? {
+        let found = at.map_or_else(|| keyspace.get_resident(key), |at| at.get_resident(key));
+        match found.map_err(failed)? {
             Resident::Found(value) => Ok(value),
             Resident::Elsewhere => Err(Halt::Wait),
         }
     }
 
-    fn walk(
-        &self,
-        database: usize,
-        from: &[u8],
-        with_records: bool,
-        visit: &mut Visit<'_>,
-    ) -> Answer<()> {
+    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         if !self.may_wait {
             return Err(Halt::Wait);
         }
-        let range = (Bound::Included(from), Bound::Unbounded);
-        let range = self.store.databases[database].range(range);
-        let range = if with_records { range } else { range.keys_only() };
-        for item in range {
+        let keyspace = self.keyspace(walk.space);
+        let mut range = match &self.at {
+            Some(at) => at.keyspace(keyspace).range(walk.range),
+            None => keyspace.range(walk.range),
+        };
+        if !walk.with_values {
+            range = range.keys_only();
+        }
+        while let Some(item) = if walk.is_reversed { range.next_back() } else { range.next() } {
             let item = item.map_err(failed)?;
             if visit(&item.key, &item.value).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn new_id(&self) -> Answer<u64> {
+        self.store.ids.next(&self.store.own, self.may_wait)
     }
 }
 

@@ -3,99 +3,24 @@
 //! A command is a function of its arguments and a view, and knows neither sockets nor the engine.
 //! So it runs on a store, on a map in tests, and again from its begin if it had to wait.
 
+mod elements;
+
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
+use super::effects::{Change, Effects, KeyEvent, event};
+use super::reads::{Reads, Space, Walk};
 use super::{Answer, Halt};
-use crate::model::record::{DamagedRecord, KeyContent, KeyRecord, RecordHead};
+use crate::model::record::{DamagedRecord, KeyContent, KeyRecord};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
-/// What visits keys with their records as they are kept, until it breaks off.
-pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+pub use self::elements::ElementRange;
 
 /// What visits keys, with their records if those were asked for, until it breaks off.
 pub type VisitRecord<'a> = dyn FnMut(&[u8], Option<KeyRecord>) -> ControlFlow<()> + 'a;
-
-/// Records as they were before a command.
-pub trait Reads {
-    /// Number of databases.
-    fn databases(&self) -> usize;
-
-    /// The record of a key. It may be one that is over.
-    fn get(&self, database: usize, key: &[u8]) -> Answer<Option<Bytes>>;
-
-    /// Visits keys from `from` on in their order, with their records if `with_records`, until
-    /// `visit` breaks off.
-    fn walk(
-        &self,
-        database: usize,
-        from: &[u8],
-        with_records: bool,
-        visit: &mut Visit<'_>,
-    ) -> Answer<()>;
-}
-
-/// What becomes of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change<'a> {
-    /// A string until a time, in milliseconds since 1970.
-    Put(Cow<'a, [u8]>, Option<u64>),
-    /// Nothing.
-    Delete,
-}
-
-/// What commands have changed: databases that are empty but for what follows, and keys.
-#[derive(Debug, Default)]
-pub struct Effects<'a> {
-    /// Databases of which all else is gone.
-    pub cleared: Vec<usize>,
-    /// The keys of each database.
-    pub keys: BTreeMap<(usize, Cow<'a, [u8]>), Change<'a>>,
-}
-
-impl Effects<'_> {
-    /// Whether nothing was changed.
-    pub fn is_empty(&self) -> bool {
-        self.cleared.is_empty() && self.keys.is_empty()
-    }
-
-    /// A copy that borrows nothing.
-    pub fn to_owned(&self) -> Effects<'static> {
-        let owned = |bytes: &Cow<'_, [u8]>| Cow::Owned(bytes.to_vec());
-        let keys = self.keys.iter().map(|((database, key), change)| {
-            let change = match change {
-                Change::Put(value, until) => Change::Put(owned(value), *until),
-                Change::Delete => Change::Delete,
-            };
-            ((*database, owned(key)), change)
-        });
-        Effects { cleared: self.cleared.clone(), keys: keys.collect() }
-    }
-}
-
-/// No records: a command that asks for one would have to wait for it.
-pub struct Blind {
-    /// Number of databases.
-    pub databases: usize,
-}
-
-impl Reads for Blind {
-    fn databases(&self) -> usize {
-        self.databases
-    }
-
-    fn get(&self, _: usize, _: &[u8]) -> Answer<Option<Bytes>> {
-        Err(Halt::Wait)
-    }
-
-    fn walk(&self, _: usize, _: &[u8], _: bool, _: &mut Visit<'_>) -> Answer<()> {
-        Err(Halt::Wait)
-    }
-}
 
 /// What a command sees and changes.
 pub struct View<'a> {
@@ -108,6 +33,8 @@ pub struct View<'a> {
     pub databases: usize,
     /// Cursors of scans.
     pub scans: &'a Scans,
+    /// Classes of what is told of keys: bits of [`super::event`].
+    told: u16,
     effects: Effects<'a>,
 }
 
@@ -115,13 +42,39 @@ impl<'a> View<'a> {
     /// A view of these records, which has changed nothing.
     pub fn new(reads: &'a dyn Reads, scans: &'a Scans, database: usize, now: u64) -> Self {
         let databases = reads.databases();
-        Self { reads, database, now, databases, scans, effects: Effects::default() }
+        Self { reads, database, now, databases, scans, told: 0, effects: Effects::default() }
     }
 
     /// The view behind what other commands have changed, which is not committed yet.
     #[must_use]
     pub fn behind(self, effects: Effects<'a>) -> Self {
         Self { effects, ..self }
+    }
+
+    /// The view of a command of which these classes are told: bits of [`super::event`].
+    #[must_use]
+    pub fn telling(self, told: u16) -> Self {
+        Self { told, ..self }
+    }
+
+    /// Tells what has happened to a key of the client's database, if that is asked for.
+    pub fn tell(&mut self, class: u16, name: &'static str, key: &[u8]) {
+        self.tell_in(self.database, class, name, key);
+    }
+
+    /// Tells what has happened to a key of any database, if that is asked for.
+    pub fn tell_in(&mut self, database: usize, class: u16, name: &'static str, key: &[u8]) {
+        if self.told & class != 0 {
+            self.effects.events.push(KeyEvent { class, name, database, key: key.to_vec() });
+        }
+    }
+
+    /// Tells that a key has gone, as it does with the last element of its collection.
+    pub fn tell_if_gone(&mut self, key: &[u8]) -> Answer<()> {
+        if self.told & event::GENERIC != 0 && !self.exists(key)? {
+            self.tell(event::GENERIC, "del", key);
+        }
+        Ok(())
     }
 
     /// What was changed.
@@ -138,25 +91,25 @@ impl<'a> View<'a> {
     pub fn record_in(&self, database: usize, key: &[u8]) -> Answer<Option<KeyRecord>> {
         if !self.effects.is_empty() {
             match self.effects.keys.get(&(database, Cow::Borrowed(key))) {
-                Some(Change::Delete) => return Ok(None),
-                Some(Change::Put(value, until)) => {
-                    let content = KeyContent::String(Bytes::copy_from_slice(value));
-                    return Ok(Some(KeyRecord { until: *until, content }));
-                }
+                Some(change) => return Ok(changed(change)),
                 None if self.effects.cleared.contains(&database) => return Ok(None),
                 None => {}
             }
         }
-        let Some(bytes) = self.reads.get(database, key)? else { return Ok(None) };
+        let Some(bytes) = self.reads.get(Space::Keys(database), key)? else { return Ok(None) };
         let record = KeyRecord::decode(bytes).map_err(|damaged| damaged_at(key, damaged))?;
         Ok(Some(record).filter(|record| !record.is_over(self.now)))
     }
 
     /// The string of a key, and until when it is there; an error if it is of another type.
     pub fn string(&self, key: &[u8]) -> Answer<Option<(Bytes, Option<u64>)>> {
-        Ok(self.record(key)?.map(|record| match record.content {
-            KeyContent::String(bytes) => (bytes, record.until),
-        }))
+        match self.record(key)? {
+            None => Ok(None),
+            Some(KeyRecord { content: KeyContent::String(bytes), until }) => {
+                Ok(Some((bytes, until)))
+            }
+            Some(_) => Err(wrong_type()),
+        }
     }
 
     /// Whether a key is there.
@@ -165,42 +118,89 @@ impl<'a> View<'a> {
     }
 
     /// Gives a key of the client's database a string until a time. One that is over is a deletion.
+    /// What the key had before is not read: the elements of a collection are left to the sweeper.
     pub fn put(&mut self, key: &'a [u8], value: impl Into<Cow<'a, [u8]>>, until: Option<u64>) {
-        self.put_in(self.database, key, value, until);
-    }
-
-    /// Gives a key of any database a string until a time.
-    pub fn put_in(
-        &mut self,
-        database: usize,
-        key: impl Into<Cow<'a, [u8]>>,
-        value: impl Into<Cow<'a, [u8]>>,
-        until: Option<u64>,
-    ) {
         let change = match until {
             Some(until) if until <= self.now => Change::Delete,
-            _ => Change::Put(value.into(), until),
+            _ => Change::String(value.into(), until),
         };
-        self.effects.keys.insert((database, key.into()), change);
+        self.effects.keys.insert((self.database, Cow::Borrowed(key)), change);
+    }
+
+    /// Gives a key of any database a record; if that is over, the key is removed with it. A
+    /// collection may have had another key, which is then to be removed by [`View::forget`].
+    pub fn put_record(&mut self, database: usize, key: impl Into<Cow<'a, [u8]>>, it: KeyRecord) {
+        let (key, is_over) = (key.into(), it.is_over(self.now));
+        let change = match it.content {
+            KeyContent::Collection(collection) if is_over => {
+                self.effects.drop_collection(collection.id);
+                Change::Delete
+            }
+            KeyContent::Collection(collection) => {
+                let owner = Some((database, key.clone()));
+                self.effects.owners.insert(collection.id, owner);
+                Change::Collection(collection, it.until)
+            }
+            KeyContent::String(_) if is_over => Change::Delete,
+            KeyContent::String(value) => Change::String(value.to_vec().into(), it.until),
+        };
+        self.effects.keys.insert((database, key), change);
     }
 
     /// Removes a key of the client's database, and says whether it was there.
     pub fn delete(&mut self, key: &'a [u8]) -> Answer<bool> {
-        let was_there = self.exists(key)?;
-        if was_there {
-            self.effects.keys.insert((self.database, Cow::Borrowed(key)), Change::Delete);
-        }
-        Ok(was_there)
+        self.delete_in(self.database, key)
     }
 
-    /// Removes all keys of a database.
+    /// Removes a key of any database, and says whether it was there.
+    pub fn delete_in(&mut self, database: usize, key: &'a [u8]) -> Answer<bool> {
+        let found = self.record_in(database, key)?;
+        if let Some(KeyRecord { content: KeyContent::Collection(collection), .. }) = found {
+            self.effects.drop_collection(collection.id);
+        }
+        if found.is_some() {
+            self.effects.keys.insert((database, Cow::Borrowed(key)), Change::Delete);
+        }
+        Ok(found.is_some())
+    }
+
+    /// Removes a key of the client's database, but not its elements, which another key has by now.
+    pub fn forget(&mut self, key: &'a [u8]) {
+        self.effects.keys.insert((self.database, Cow::Borrowed(key)), Change::Delete);
+    }
+
+    /// Removes all keys of a database. The elements of their collections are left to the sweeper.
     pub fn clear(&mut self, database: usize) {
         // What was changed before stays a change: clients may watch it.
         let of_database = self.effects.keys.iter_mut().filter(|((of, _), _)| *of == database);
-        of_database.for_each(|(_, change)| *change = Change::Delete);
+        let mut dropped = Vec::new();
+        for (_, change) in of_database {
+            if let Change::Collection(collection, _) = change {
+                dropped.push(collection.id);
+            }
+            *change = Change::Delete;
+        }
+        dropped.into_iter().for_each(|id| self.effects.drop_collection(id));
         if !self.effects.cleared.contains(&database) {
             self.effects.cleared.push(database);
         }
+    }
+
+    /// Removes all keys of all databases, with their elements.
+    pub fn clear_all(&mut self) {
+        (0..self.databases).for_each(|database| self.clear(database));
+        let Effects { elements, owners, dropped, is_flushed, .. } = &mut self.effects;
+        elements.clear();
+        owners.clear();
+        dropped.clear();
+        *is_flushed = true;
+    }
+
+    /// Empties a database without an end of its collections, which other databases have by now.
+    pub fn empty(&mut self, database: usize) {
+        let of_database = self.effects.keys.iter_mut().filter(|((of, _), _)| *of == database);
+        of_database.for_each(|(_, change)| *change = Change::Delete);
+        self.clear(database);
     }
 
     /// All keys of a database, with their records.
@@ -218,78 +218,102 @@ impl<'a> View<'a> {
     /// `with_records`, until `visit` breaks off.
     pub fn walk(&self, from: &[u8], with_records: bool, visit: &mut VisitRecord<'_>) -> Answer<()> {
         let (database, effects) = (self.database, &self.effects);
-        let changed = effects.keys.range((database, Cow::Borrowed(from))..);
-        let mut changed = changed.take_while(|((of, _), _)| *of == database).peekable();
-        let of_change = |change: &Change<'_>| match change {
-            Change::Delete => None,
-            Change::Put(value, until) => {
-                let content = KeyContent::String(Bytes::copy_from_slice(value));
-                Some(KeyRecord { until: *until, content })
-            }
-        };
+        let changes = effects.keys.range((database, Cow::Borrowed(from))..);
+        let changes = changes.take_while(|((of, _), _)| *of == database);
+        let changes = changes.map(|((_, key), change)| (&**key, change));
         let mut failed = None;
-        let mut broke = false;
-        if !effects.cleared.contains(&database) {
-            self.reads.walk(database, from, with_records, &mut |key, bytes| {
-                // Changed keys in front of it come first, and a changed one replaces it.
-                let mut is_changed = false;
-                while let Some(((_, other), change)) =
-                    changed.next_if(|((_, other), _)| &**other <= key)
-                {
-                    is_changed = &**other == key;
-                    if let Some(record) = of_change(change)
-                        && visit(other, Some(record)).is_break()
-                    {
-                        broke = true;
-                        return ControlFlow::Break(());
-                    }
+        let mut visit = |key: &[u8], found: Found<'_, Change<'_>>| match found {
+            Found::Changed(change) => match changed(change) {
+                Some(record) => visit(key, Some(record)),
+                None => ControlFlow::Continue(()),
+            },
+            Found::Stored(_) if !with_records => visit(key, None),
+            Found::Stored(bytes) => match KeyRecord::decode(Bytes::copy_from_slice(bytes)) {
+                Ok(record) if record.is_over(self.now) => ControlFlow::Continue(()),
+                Ok(record) => visit(key, Some(record)),
+                Err(damaged) => {
+                    failed = Some(damaged_at(key, damaged));
+                    ControlFlow::Break(())
                 }
-                if is_changed {
-                    return ControlFlow::Continue(());
-                }
-                let record = match with_records {
-                    true => match KeyRecord::decode(Bytes::copy_from_slice(bytes)) {
-                        Ok(record) if record.is_over(self.now) => return ControlFlow::Continue(()),
-                        Ok(record) => Some(record),
-                        Err(damaged) => {
-                            failed = Some(damaged_at(key, damaged));
-                            return ControlFlow::Break(());
-                        }
-                    },
-                    false => None,
-                };
-                let flow = visit(key, record);
-                broke = flow.is_break();
-                flow
-            })?;
-        }
-        if let Some(failed) = failed {
-            return Err(failed);
-        }
-        for ((_, key), change) in changed.take_while(|_| !broke) {
-            if let Some(record) = of_change(change)
-                && visit(key, Some(record)).is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
+            },
+        };
+        let space = Space::Keys(database);
+        let range = (Bound::Included(from), Bound::Unbounded);
+        let walk = Walk { space, range, is_reversed: false, with_values: with_records };
+        let is_cleared = effects.cleared.contains(&database);
+        merged(self.reads, (!is_cleared).then_some(walk), changes, &mut visit)?;
+        failed.map_or(Ok(()), Err)
     }
+}
+
+/// A key as it is stored, or as it was changed since.
+enum Found<'a, T> {
+    Stored(&'a [u8]),
+    Changed(&'a T),
+}
+
+/// Visits the keys of `walk`, if there is one, and those of `changes`, which replace them, in their
+/// order, until `visit` breaks off.
+fn merged<'a, T: 'a>(
+    reads: &dyn Reads,
+    walk: Option<Walk<'_>>,
+    changes: impl Iterator<Item = (&'a [u8], &'a T)>,
+    visit: &mut dyn FnMut(&[u8], Found<'_, T>) -> ControlFlow<()>,
+) -> Answer<()> {
+    let (mut changes, mut broke) = (changes.peekable(), false);
+    if let Some(walk) = walk {
+        reads.walk(walk, &mut |key, bytes| {
+            // Changed keys in front of it come first, and a changed one replaces it.
+            let comes_first = |other: &[u8]| match walk.is_reversed {
+                true => other >= key,
+                false => other <= key,
+            };
+            let mut is_changed = false;
+            while let Some((other, change)) = changes.next_if(|(other, _)| comes_first(other)) {
+                is_changed = other == key;
+                if visit(other, Found::Changed(change)).is_break() {
+                    broke = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            let flow = match is_changed {
+                true => ControlFlow::Continue(()),
+                false => visit(key, Found::Stored(bytes)),
+            };
+            broke = flow.is_break();
+            flow
+        })?;
+    }
+    while !broke && let Some((key, change)) = changes.next() {
+        broke = visit(key, Found::Changed(change)).is_break();
+    }
+    Ok(())
+}
+
+/// The record of a changed key.
+fn changed(change: &Change<'_>) -> Option<KeyRecord> {
+    let (content, until) = match change {
+        Change::Delete => return None,
+        Change::String(value, until) => (KeyContent::String(Bytes::copy_from_slice(value)), *until),
+        Change::Collection(collection, until) => (KeyContent::Collection(*collection), *until),
+    };
+    Some(KeyRecord { until, content })
+}
+
+/// The error of a command for another type than the key has.
+pub fn wrong_type() -> Halt {
+    Halt::error("WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 
 /// The error of a record that cannot be read.
 fn damaged_at(key: &[u8], damaged: DamagedRecord) -> Halt {
     let what = match damaged {
         DamagedRecord::Short => "ends early".to_owned(),
+        DamagedRecord::Long => "is too long".to_owned(),
         DamagedRecord::Type(other) => format!("has the unknown type {other}"),
     };
     let key = key.escape_ascii();
     Halt::Error(Reply::error(format!(
         "ERR damaged: the record of key '{key}' {what}; was the store written by another program?"
     )))
-}
-
-/// The bytes of a record in front of its value.
-pub(super) fn head(until: Option<u64>) -> RecordHead {
-    RecordHead::of_string(until)
 }

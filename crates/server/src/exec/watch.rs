@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::view::Effects;
+use super::Effects;
 
 /// A client's watch: whether a key of it was written since.
 #[derive(Clone, Debug, Default)]

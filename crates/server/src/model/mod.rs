@@ -1,4 +1,5 @@
 //! How the types of Redis lie on an ordered store.
 
 pub mod record;
+pub mod element;
 pub mod scan;

@@ -4,21 +4,70 @@
 //! | --- | --- |
 //! | 1 | type; its highest bit says that a deadline follows |
 //! | 8, little-endian | the deadline, in milliseconds since 1970 |
-//! | the rest | of a string its bytes |
+//! | the rest | of a string its bytes; of a collection what follows |
+//! | 8, little-endian | the id under which its elements lie |
+//! | 8, little-endian | number of elements |
+//! | 8, little-endian | of a list alone: the position of the first element |
 //!
 //! The engine drops the record at the same deadline. It stands here, too, so that whatever rewrites
 //! a record keeps it without another read, and so that a command sees one moment.
 
 use bytes::{Buf, Bytes};
+use smallvec::SmallVec;
 
 /// The bit of the first byte that says that a deadline follows.
 const HAS_DEADLINE: u8 = 0x80;
+
+/// The type of a string, in the first byte.
+const STRING: u8 = 0;
+
+/// The types of values that have elements, with their numbers in the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionKind {
+    /// Fields with values.
+    Hash = 1,
+    /// Members.
+    Set = 2,
+    /// Members with scores.
+    SortedSet = 3,
+    /// Values in an order.
+    List = 4,
+}
+
+impl CollectionKind {
+    const ALL: [Self; 4] = [Self::Hash, Self::Set, Self::SortedSet, Self::List];
+
+    /// The name of the type, as `TYPE` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::List => "list",
+        }
+    }
+}
+
+/// A value that has elements, which lie under its id and not under the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// The type.
+    pub kind: CollectionKind,
+    /// Id of the elements, which no other collection has had.
+    pub id: u64,
+    /// Number of elements.
+    pub len: u64,
+    /// The position of the first element of a list; 0 of others.
+    pub head: i64,
+}
 
 /// What a key has: its type and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyContent {
     /// A string.
     String(Bytes),
+    /// A value that has elements.
+    Collection(Collection),
 }
 
 impl KeyContent {
@@ -26,6 +75,7 @@ impl KeyContent {
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
+            Self::Collection(collection) => collection.kind.name(),
         }
     }
 }
@@ -42,8 +92,10 @@ pub struct KeyRecord {
 /// Why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagedRecord {
-    /// The record ends within its head.
+    /// The record ends too early.
     Short,
+    /// The record is longer than what it has.
+    Long,
     /// The type is not known.
     Type(u8),
 }
@@ -51,14 +103,30 @@ pub enum DamagedRecord {
 impl KeyRecord {
     /// The record in `bytes`.
     pub fn decode(mut bytes: Bytes) -> Result<Self, DamagedRecord> {
-        let first = bytes.try_get_u8().map_err(|_| DamagedRecord::Short)?;
+        let short = |_| DamagedRecord::Short;
+        let first = bytes.try_get_u8().map_err(short)?;
         let until = match first & HAS_DEADLINE {
             0 => None,
-            _ => Some(bytes.try_get_u64_le().map_err(|_| DamagedRecord::Short)?),
+            _ => Some(bytes.try_get_u64_le().map_err(short)?),
         };
-        match first & !HAS_DEADLINE {
-            0 => Ok(Self { until, content: KeyContent::String(bytes) }),
-            other => Err(DamagedRecord::Type(other)),
+        let kind = first & !HAS_DEADLINE;
+        if kind == STRING {
+            return Ok(Self { until, content: KeyContent::String(bytes) });
+        }
+        let kind = CollectionKind::ALL.into_iter().find(|known| *known as u8 == kind);
+        let kind = kind.ok_or(DamagedRecord::Type(first & !HAS_DEADLINE))?;
+        let id = bytes.try_get_u64_le().map_err(short)?;
+        let len = bytes.try_get_u64_le().map_err(short)?;
+        let head = match kind {
+            CollectionKind::List => bytes.try_get_i64_le().map_err(short)?,
+            _ => 0,
+        };
+        match bytes.is_empty() {
+            true => {
+                let content = KeyContent::Collection(Collection { kind, id, len, head });
+                Ok(Self { until, content })
+            }
+            false => Err(DamagedRecord::Long),
         }
     }
 
@@ -68,27 +136,36 @@ impl KeyRecord {
     }
 }
 
-/// The head of the record of a string, whose bytes follow.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordHead {
-    bytes: [u8; 9],
-    len: usize,
+/// The bytes of a record, but for those of a string.
+pub type RecordHead = SmallVec<[u8; 36]>;
+
+fn head(kind: u8, until: Option<u64>) -> RecordHead {
+    let mut bytes = RecordHead::new();
+    match until {
+        None => bytes.push(kind),
+        Some(until) => {
+            bytes.push(kind | HAS_DEADLINE);
+            bytes.extend_from_slice(&until.to_le_bytes());
+        }
+    }
+    bytes
 }
 
-impl RecordHead {
-    /// The head of a string that lives until a time.
-    pub fn of_string(until: Option<u64>) -> Self {
-        let mut bytes = [0; 9];
-        let Some(until) = until else { return Self { bytes, len: 1 } };
-        bytes[0] = HAS_DEADLINE;
-        bytes[1..].copy_from_slice(&until.to_le_bytes());
-        Self { bytes, len: 9 }
-    }
+/// The bytes in front of a string that lives until a time.
+pub fn of_string(until: Option<u64>) -> RecordHead {
+    head(STRING, until)
+}
 
-    /// The bytes of the head.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+/// The record of a collection that lives until a time.
+pub fn of_collection(collection: Collection, until: Option<u64>) -> RecordHead {
+    let Collection { kind, id, len, head: first } = collection;
+    let mut bytes = head(kind as u8, until);
+    bytes.extend_from_slice(&id.to_le_bytes());
+    bytes.extend_from_slice(&len.to_le_bytes());
+    if kind == CollectionKind::List {
+        bytes.extend_from_slice(&first.to_le_bytes());
     }
+    bytes
 }
 
 #[cfg(test)]
@@ -98,9 +175,20 @@ mod tests {
     #[test]
     fn a_record_is_what_was_written() {
         for until in [None, Some(0), Some(u64::MAX)] {
-            let written = [RecordHead::of_string(until).as_bytes(), b"value"].concat();
+            let written = [&*of_string(until), b"value"].concat();
             let content = KeyContent::String(Bytes::from_static(b"value"));
             assert_eq!(KeyRecord::decode(written.into()), Ok(KeyRecord { until, content }));
+            for kind in CollectionKind::ALL {
+                let head = if kind == CollectionKind::List { -7 } else { 0 };
+                let collection = Collection { kind, id: 5 << 40, len: 3, head };
+                let written = of_collection(collection, until).to_vec();
+                let content = KeyContent::Collection(collection);
+                let cut = written[..written.len() - 1].to_vec();
+                let long = [&*written, b"x"].concat();
+                assert_eq!(KeyRecord::decode(written.into()), Ok(KeyRecord { until, content }));
+                assert_eq!(KeyRecord::decode(cut.into()), Err(DamagedRecord::Short));
+                assert_eq!(KeyRecord::decode(long.into()), Err(DamagedRecord::Long));
+            }
         }
     }
 

@@ -39,6 +39,8 @@ pub enum Reply {
     Array(Vec<Reply>),
     /// Pairs; in RESP2 one array of both.
     Map(Vec<(Reply, Reply)>),
+    /// Pairs in an order; in RESP2 one array of both, in RESP3 an array for each.
+    Pairs(Vec<(Reply, Reply)>),
     /// Several replies in no order; in RESP2 an array.
     Set(Vec<Reply>),
     /// A number; in RESP2 its text.
@@ -97,6 +99,16 @@ impl Reply {
                     false => head(out, b'%', pairs.len() as i64),
                 }
                 for (key, value) in pairs {
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) => {
+                head(out, b'*', pairs.len() as i64 * if is_old { 2 } else { 1 });
+                for (key, value) in pairs {
+                    if !is_old {
+                        head(out, b'*', 2);
+                    }
                     key.write(protocol, out);
                     value.write(protocol, out);
                 }
@@ -189,6 +201,11 @@ mod tests {
                 Reply::Map(vec![(bulk("k"), Reply::Bool(true))]),
                 "*2\r\n$1\r\nk\r\n:1\r\n",
                 "%1\r\n$1\r\nk\r\n#t\r\n",
+            ),
+            (
+                Reply::Pairs(vec![(bulk("k"), Reply::Integer(1))]),
+                "*2\r\n$1\r\nk\r\n:1\r\n",
+                "*1\r\n*2\r\n$1\r\nk\r\n:1\r\n",
             ),
             (Reply::Set(vec![Reply::Bool(false)]), "*1\r\n:0\r\n", "~1\r\n#f\r\n"),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),

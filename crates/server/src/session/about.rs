@@ -76,7 +76,7 @@ fn all_described() -> Vec<Reply> {
 
 fn described(command: &CommandRow) -> Reply {
     let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit));
-    let KeyPlaces { first, last, step } = command.keys;
+    let KeyPlaces { first, last, step, .. } = command.keys;
     let within = |other: &&CommandRow| {
         command.is(flag::CONTAINER)
             && other.name.strip_prefix(command.name).is_some_and(|rest| rest.starts_with('|'))
@@ -117,7 +117,7 @@ fn list(words: &[&[u8]]) -> Answer {
 /// `COMMAND GETKEYS command [argument ...]`
 fn keys_of(args: &[&[u8]]) -> Answer {
     let command = table::find(args).ok_or_else(|| Halt::error("ERR Invalid command specified"))?;
-    if command.keys.first == 0 {
+    if command.keys.first == 0 && command.keys.counted == 0 {
         return Err(Halt::error("ERR The command has no key arguments"));
     }
     if !command.takes(args.len()) {

@@ -1,7 +1,5 @@
 //! What differs on purpose, and how two replies are compared.
 
-use std::collections::BTreeSet;
-
 use crate::wire::Value;
 
 /// How replies of a command may differ. Errors may only where the rule is [`Rule::Refused`].
@@ -9,6 +7,10 @@ use crate::wire::Value;
 enum Rule {
     /// Equal items, in whatever order.
     Order,
+    /// Equal pairs, in whatever order.
+    Pairs,
+    /// A cursor of the end, and equal pairs, in whatever order.
+    Scan,
     /// Integers that are no further apart; negative ones and errors are equal.
     Near(i64),
     /// Both of one kind: text, number, list or nothing.
@@ -28,6 +30,11 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("keys", Rule::Order, "Redis has no order, and ours that of the bytes"),
     ("scan", Rule::Kind, "cursors and their order are each server's own; whole walks are compared"),
     ("randomkey", Rule::Kind, "drawn; that the key is there is checked between steps"),
+    ("hgetall", Rule::Pairs, "Redis has no order, and ours that of the bytes"),
+    ("hkeys", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("hvals", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("hscan", Rule::Scan, "Redis has no order, and ours that of the bytes"),
+    ("hrandfield", Rule::Kind, "drawn"),
     ("ttl", Rule::Near(SECONDS), "clocks"),
     ("pttl", Rule::Near(MILLIS), "clocks"),
     ("expiretime", Rule::Near(SECONDS), "clocks"),
@@ -82,6 +89,13 @@ pub fn alike(args: &[Vec<u8>], ours: &Value, theirs: &Value, queue: &[Vec<Vec<u8
 fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     match rule {
         Rule::Order => sorted(ours).is_some_and(|ours| Some(ours) == sorted(theirs)),
+        Rule::Pairs => pairs(ours).is_some_and(|ours| Some(ours) == pairs(theirs)),
+        Rule::Scan => match (ours.items(), theirs.items()) {
+            (Some([end, ours]), Some([of_theirs, theirs])) => {
+                end == of_theirs && allows(Rule::Pairs, ours, theirs)
+            }
+            _ => false,
+        },
         Rule::Near(most) => match (ours.integer(), theirs.integer()) {
             (Some(ours @ 0..), Some(theirs @ 0..)) => (ours - theirs).abs() <= most,
             _ => false,
@@ -96,8 +110,19 @@ fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-fn sorted(value: &Value) -> Option<BTreeSet<&[u8]>> {
-    value.items()?.iter().map(Value::bulk).collect()
+/// The kind of an array, and its items.
+fn sorted(value: &Value) -> Option<(u8, Vec<&[u8]>)> {
+    let mut items = value.items()?.iter().map(Value::bulk).collect::<Option<Vec<_>>>()?;
+    items.sort_unstable();
+    Some((kind(value), items))
+}
+
+/// The kind of an array or a map, and its pairs.
+fn pairs(value: &Value) -> Option<(u8, Vec<Vec<String>>)> {
+    let pairs = value.items()?.chunks(2);
+    let mut pairs: Vec<_> = pairs.map(|pair| pair.iter().map(Value::shown).collect()).collect();
+    pairs.sort_unstable();
+    Some((kind(value), pairs))
 }
 
 fn kind(value: &Value) -> u8 {

@@ -55,6 +55,25 @@ pexpire K M [nx] [xx] [gt] [lt]
 expireat K A [nx] [xx] [gt] [lt]
 pexpireat K B [nx] [xx] [gt] [lt]
 persist K
+hset K FV+
+hset K FV
+hmset K FV+
+hsetnx K N V
+hget K N
+hmget K N+
+hdel K N+
+hlen K
+hexists K N
+hstrlen K N
+hgetall K
+hkeys K
+hvals K
+hincrby K N I
+hincrbyfloat K N F
+hrandfield K
+hrandfield K O
+hrandfield K O withvalues
+hscan K 0 [match P] [count O]
 ttl K
 pttl K
 expiretime K
@@ -265,8 +284,9 @@ fn call(rng: &mut Rng) -> Call {
         return call(rng);
     }
     let mut args = words(rng, form);
-    // A wrong WAIT could wait for ever.
-    if rng.u8(..12) == 0 && !args[0].eq_ignore_ascii_case(b"wait") {
+    // A wrong WAIT could wait for ever, and a wrong number of draws be endless.
+    let is_left = |word: &[u8]| word == b"wait" || word.windows(4).any(|part| part == b"rand");
+    if rng.u8(..12) == 0 && !is_left(&args[0].to_ascii_lowercase()) {
         spoil(rng, &mut args);
     }
     if is_short(&args) {
@@ -318,6 +338,7 @@ fn words(rng: &mut Rng, form: &str) -> Vec<Vec<u8>> {
         for _ in 0..times {
             match word.trim_end_matches('+') {
                 "PAIR" => args.extend([argument(rng, "K"), argument(rng, "V")]),
+                "FV" => args.extend([argument(rng, "N"), argument(rng, "V")]),
                 kind => args.push(argument(rng, kind)),
             }
         }
@@ -351,6 +372,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "D" => text(rng, &[b"0", b"0", b"1", b"15", b"16", b"-1"]),
         "F" => float(rng),
         "K" => text(rng, &[b"a", b"b", b"c", b"ab", b"key:1", b"key:2", b"", b"\xff\0\r\n"]),
+        "N" => text(rng, &[b"a", b"b", b"c", b"1", b"-2", b"3.5", b"", b"\xff\0\r\n"]),
         "P" => text(
             rng,
             &[

@@ -157,10 +157,18 @@ fn same_keys(check: &mut Pair, database: u8) -> Option<Difference> {
         return differ("KEYS".into(), keys);
     }
     for key in &ours {
-        let values = check.call(&[b"GET", key]);
         let ends = check.call(&[b"PEXPIRETIME", key]);
-        if values[0] != values[1] {
-            return differ(format!("GET {}", key.escape_ascii()), values);
+        let reads: &[&[&[u8]]] = match &check.ours.call(&[b"TYPE", key]).shown()[..] {
+            "+string" => &[&[b"GET", key]],
+            "+hash" => &[&[b"HGETALL", key], &[b"HLEN", key]],
+            other => panic!("keys of type {other} are not compared"),
+        };
+        for read in reads {
+            let values = check.call(read);
+            let args: Vec<_> = read.iter().map(|it| it.to_vec()).collect();
+            if !alike(&args, &values[0], &values[1], &[]) {
+                return differ(drawn::Call::Array(args).shown(), values);
+            }
         }
         let [of_ours, of_theirs] = [&ends[0], &ends[1]].map(|end| end.integer().unwrap());
         if (of_ours - of_theirs).abs() > DEADLINE_TOLERANCE {
@@ -188,7 +196,7 @@ fn same_keys(check: &mut Pair, database: u8) -> Option<Difference> {
 fn walked(check: &mut Pair) -> BTreeSet<Vec<u8>> {
     let (mut cursor, mut found) = (b"0".to_vec(), BTreeSet::new());
     loop {
-        let reply = check.ours.call(&[b"SCAN", &cursor, b"COUNT", b"2", b"TYPE", b"string"]);
+        let reply = check.ours.call(&[b"SCAN", &cursor, b"COUNT", b"2"]);
         let items = reply.items().unwrap();
         found.extend(bulks(&items[1]));
         cursor = items[0].bulk().unwrap().to_vec();

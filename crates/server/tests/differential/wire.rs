@@ -171,9 +171,13 @@ impl Ours {
 impl Drop for Ours {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
+        let wrong = running.audit();
         running.stop();
         let stopped = running.wait();
-        assert!(std::thread::panicking() || stopped.is_ok(), "{stopped:?}");
+        if !std::thread::panicking() {
+            assert_eq!(wrong.unwrap(), Vec::<String>::new());
+            stopped.unwrap();
+        }
     }
 }
 

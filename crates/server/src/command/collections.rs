@@ -1,0 +1,252 @@
+//! What commands of several types of collections have in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, ControlFlow};
+
+use bytes::Bytes;
+
+use super::args::{is, number, syntax};
+use super::{glob, keys};
+use crate::exec::{Answer, ElementRange, Halt, View};
+use crate::model::element::MEMBERS;
+use crate::model::record::{Collection, CollectionKind};
+use crate::resp::reply::Reply;
+
+/// Elements up to which a scan visits all at once, as Redis does with small collections.
+const SCANNED_AT_ONCE: u64 = 512;
+
+/// Most bytes of elements that are drawn again and again.
+const DRAWN_MAX: usize = 256 << 20;
+
+/// The name of an element, and its value.
+pub type NameAndValue = (Bytes, Bytes);
+
+/// The number of elements of a key's collection.
+pub fn len(key: &[u8], kind: CollectionKind, view: &View<'_>) -> Answer {
+    let found = view.collection(key, kind)?;
+    Ok(Reply::Integer(found.map_or(0, |(collection, _)| collection.len.cast_signed())))
+}
+
+/// The elements of a key's collection; none without one.
+pub fn all(
+    key: &[u8],
+    kind: CollectionKind,
+    within: ElementRange<'_>,
+    view: &View<'_>,
+) -> Answer<Vec<NameAndValue>> {
+    match view.collection(key, kind)? {
+        None => Ok(Vec::new()),
+        Some((collection, _)) => elements(collection, within, view),
+    }
+}
+
+/// Elements of a collection.
+pub fn elements(
+    collection: Collection,
+    within: ElementRange<'_>,
+    view: &View<'_>,
+) -> Answer<Vec<NameAndValue>> {
+    let mut found = Vec::new();
+    view.elements(collection.id, within, &mut |name, value| {
+        found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// Removes members of a key's hash or set, and says how many were there.
+pub fn remove<'a>(
+    key: &'a [u8],
+    kind: CollectionKind,
+    names: &[&[u8]],
+    view: &mut View<'a>,
+) -> Answer<i64> {
+    let Some((mut collection, until)) = view.collection(key, kind)? else { return Ok(0) };
+    let before = collection.len;
+    for name in names {
+        if view.element(collection.id, MEMBERS, name)?.is_some() {
+            view.delete_element(collection.id, MEMBERS, name);
+            collection.len = collection.len.saturating_sub(1);
+        }
+    }
+    if collection.len < before {
+        view.keep(key, (collection, until));
+    }
+    Ok((before - collection.len).cast_signed())
+}
+
+/// Which elements a command draws.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomTerms {
+    /// How many; one alone without a number; of a negative number each may come again.
+    count: Option<i64>,
+    with_values: bool,
+}
+
+impl RandomTerms {
+    /// The words behind the key: a number, and a word that asks for values.
+    pub fn of(args: &[&[u8]], with_values: &str) -> Answer<Self> {
+        let out_of_range = || Halt::error("ERR value is out of range");
+        let count = match args.get(2) {
+            None => return Ok(Self { count: None, with_values: false }),
+            Some(text) => Some(number(text)?).filter(|count| *count > i64::MIN),
+        };
+        let count = count.ok_or_else(out_of_range)?;
+        let with_values = match &args[3..] {
+            [] => false,
+            [word] if is(word, with_values) => true,
+            _ => return Err(syntax()),
+        };
+        if with_values && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+            return Err(out_of_range());
+        }
+        Ok(Self { count: Some(count), with_values })
+    }
+}
+
+/// Draws elements of a key's collection, as `shown` makes a name and a value of them.
+pub fn random(
+    key: &[u8],
+    kind: CollectionKind,
+    terms: RandomTerms,
+    view: &View<'_>,
+    shown: &dyn Fn(Bytes, Bytes) -> (Bytes, Reply),
+) -> Answer {
+    let found = view.collection(key, kind)?;
+    let Some(count) = terms.count else {
+        let Some((collection, _)) = found else { return Ok(Reply::Nil) };
+        let drawn = drawn(collection, 1, false, view)?.pop();
+        return Ok(drawn.map_or(Reply::Nil, |(name, _)| Reply::Bulk(name)));
+    };
+    let Some((collection, _)) = found else { return Ok(Reply::Array(Vec::new())) };
+    let drawn = match count {
+        0.. => drawn(collection, count.cast_unsigned(), terms.with_values, view)?,
+        _ => drawn_again(collection, count.unsigned_abs(), terms.with_values, view)?,
+    };
+    Ok(match terms.with_values {
+        false => Reply::bulks(drawn.into_iter().map(|(name, _)| name)),
+        true => Reply::Pairs(
+            drawn
+                .into_iter()
+                .map(|(name, value)| shown(name, value))
+                .map(|(name, value)| (Reply::Bulk(name), value))
+                .collect(),
+        ),
+    })
+}
+
+/// Draws different elements, all alike: the collection is walked up to the last one.
+pub fn drawn(
+    collection: Collection,
+    count: u64,
+    with_values: bool,
+    view: &View<'_>,
+) -> Answer<Vec<NameAndValue>> {
+    let len = collection.len;
+    let mut places = BTreeSet::new();
+    if count < len {
+        // Floyd's way: each step draws one of one place more, or takes that place.
+        for end in len - count..len {
+            let place = fastrand::u64(..=end);
+            places.insert(if places.contains(&place) { end } else { place });
+        }
+    }
+    at_places(collection, (count < len).then_some(&places), with_values, view)
+}
+
+/// Draws elements of which each may come again.
+fn drawn_again(
+    collection: Collection,
+    count: u64,
+    with_values: bool,
+    view: &View<'_>,
+) -> Answer<Vec<NameAndValue>> {
+    let too_long = || Halt::error("ERR the reply would be too long");
+    // Each takes some bytes of a reply, however short it is.
+    let places =
+        Some(count).filter(|count| *count <= DRAWN_MAX as u64 / 16).ok_or_else(too_long)?;
+    let places: Vec<u64> = (0..places).map(|_| fastrand::u64(..collection.len.max(1))).collect();
+    let different: BTreeSet<u64> = places.iter().copied().collect();
+    let found = at_places(collection, Some(&different), with_values, view)?;
+    let found: BTreeMap<u64, NameAndValue> = different.into_iter().zip(found).collect();
+    let bytes = |place: &u64| found.get(place).map_or(0, |(name, value)| name.len() + value.len());
+    if places.iter().map(bytes).sum::<usize>() > DRAWN_MAX {
+        return Err(too_long());
+    }
+    Ok(places.iter().filter_map(|place| found.get(place).cloned()).collect())
+}
+
+/// The elements at some places in their order, or all.
+fn at_places(
+    collection: Collection,
+    places: Option<&BTreeSet<u64>>,
+    with_values: bool,
+    view: &View<'_>,
+) -> Answer<Vec<NameAndValue>> {
+    let within = ElementRange { with_values, ..ElementRange::ALL };
+    let Some(places) = places else { return elements(collection, within, view) };
+    let last = collection.len.saturating_sub(1);
+    // From the nearer end.
+    let from_end = match (places.first(), places.last()) {
+        (Some(first), Some(to)) => first.saturating_add(*to) > last,
+        _ => return Ok(Vec::new()),
+    };
+    let place = |step: u64| if from_end { last.saturating_sub(step) } else { step };
+    let (mut found, mut step) = (Vec::with_capacity(places.len()), 0);
+    let within = ElementRange { is_reversed: from_end, ..within };
+    view.elements(collection.id, within, &mut |name, value| {
+        if places.contains(&place(step)) {
+            found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+        }
+        step += 1;
+        match found.len() == places.len() || step > last {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    if from_end {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+/// What a scan shows of an element.
+#[derive(Clone, Copy)]
+pub enum Shown<'a> {
+    /// Its name.
+    Names,
+    /// Its name, and what is made of both.
+    WithValues(&'a dyn Fn(&[u8], Bytes) -> Reply),
+}
+
+/// `HSCAN`, `SSCAN` or `ZSCAN key cursor [MATCH pattern] [COUNT count]`
+pub fn scan(args: &[&[u8]], kind: CollectionKind, view: &View<'_>, shown: Shown<'_>) -> Answer {
+    let from = view.scans.place(keys::cursor(args[2])?);
+    let found = view.collection(args[1], kind)?;
+    let answer = |cursor: u64, items| {
+        let cursor = Reply::Bulk(cursor.to_string().into());
+        Ok(Reply::Array(vec![cursor, Reply::Array(items)]))
+    };
+    let Some((collection, _)) = found else { return answer(0, Vec::new()) };
+    let keys::ScanTerms { pattern, count, .. } = keys::ScanTerms::of(&args[3..], false)?;
+    let most = if collection.len <= SCANNED_AT_ONCE { u64::MAX } else { count.cast_unsigned() };
+    let from = from.as_deref().map_or(Bound::Unbounded, Bound::Included);
+    let with_values = matches!(shown, Shown::WithValues(_));
+    let within = ElementRange { with_values, range: (from, Bound::Unbounded), ..ElementRange::ALL };
+    let (mut items, mut seen, mut next) = (Vec::new(), 0, None);
+    view.elements(collection.id, within, &mut |name, value| {
+        if seen == most {
+            next = Some(Box::<[u8]>::from(name));
+            return ControlFlow::Break(());
+        }
+        seen += 1;
+        if glob::matches(pattern, name) {
+            items.push(Reply::Bulk(Bytes::copy_from_slice(name)));
+            if let Shown::WithValues(shown) = shown {
+                items.push(shown(name, Bytes::copy_from_slice(value)));
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    answer(next.map_or(0, |next| view.scans.cursor(next)), items)
+}

@@ -1,0 +1,122 @@
+//! Whether keys, elements and the register of collections fit together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::Store;
+use super::register::{self, Owner};
+use crate::model::element::{self, MEMBERS, PREFIX_LEN, SCORES};
+use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
+
+/// Elements that were found under an id.
+#[derive(Default)]
+struct FoundElements {
+    members: u64,
+    scores: u64,
+    /// The first and the last position, if it is a list.
+    ends: Option<(i64, i64)>,
+}
+
+/// What an audit has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// What does not fit together, a sentence each: a collection that is not registered, a wrong
+    /// number of elements, elements of no collection.
+    pub wrong: Vec<String>,
+    /// Collections that no key has any more, and that wait for the sweeper.
+    pub unused: usize,
+}
+
+impl Store {
+    /// Looks at all keys and elements. Writes wait meanwhile; memory is taken for each collection.
+    pub fn audit(&self) -> cleavedb::Result<Audit> {
+        let _held = self.locks.take_all(true);
+        let mut found = self.found_elements()?;
+        let (mut wrong, mut owners) = (Vec::new(), HashMap::new());
+        for item in self.own.range(register::all()) {
+            let item = item?;
+            let owner = Owner::decode(&item.key, item.value)?;
+            owners.insert(owner.id, (owner.database, owner.key));
+        }
+        let collections = self.collections(&mut wrong)?;
+        let unused = owners.keys().filter(|id| !collections.contains_key(id)).count();
+        for (id, (database, key)) in collections {
+            let at = format!("database {database}, key '{}'", key.0.escape_ascii());
+            if owners.get(&id).is_none_or(|owner| owner != &(database, key.0)) {
+                wrong.push(format!("{at}: collection {id} is not registered there"));
+            }
+            let elements = found.remove(&id).unwrap_or_default();
+            wrong.extend(fault(key.1, &elements).map(|what| format!("{at}: {what}")));
+        }
+        let lost = found.keys().filter(|id| !owners.contains_key(id));
+        wrong
+            .extend(lost.map(|id| format!("elements of collection {id}, which is not registered")));
+        Ok(Audit { wrong, unused })
+    }
+
+    fn found_elements(&self) -> cleavedb::Result<BTreeMap<u64, FoundElements>> {
+        let mut found = BTreeMap::<u64, FoundElements>::new();
+        for item in self.elements.range(..).keys_only() {
+            let key = item?.key;
+            let (id, part) = element::place(&key).unwrap_or_default();
+            let elements = found.entry(id).or_default();
+            match part {
+                MEMBERS => {
+                    elements.members += 1;
+                    if let Some(last) = element::position(&key[PREFIX_LEN..]) {
+                        let (first, _) = elements.ends.unwrap_or((last, last));
+                        elements.ends = Some((first, last));
+                    }
+                }
+                SCORES => elements.scores += 1,
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// All collections that keys have, by their ids.
+    fn collections(
+        &self,
+        wrong: &mut Vec<String>,
+    ) -> cleavedb::Result<BTreeMap<u64, (usize, (Bytes, Collection))>> {
+        let mut found = BTreeMap::new();
+        for number in 0..self.databases() {
+            let Some(database) = self.database(number) else { continue };
+            for item in database.range(..) {
+                let item = item?;
+                let key = item.key;
+                match KeyRecord::decode(item.value).map(|record| record.content) {
+                    Ok(KeyContent::String(_)) => {}
+                    Ok(KeyContent::Collection(collection)) => {
+                        let id = collection.id;
+                        if found.insert(id, (number, (key, collection))).is_some() {
+                            wrong.push(format!("two keys have collection {id}"));
+                        }
+                    }
+                    Err(damaged) => {
+                        let key = key.escape_ascii();
+                        wrong.push(format!("database {number}, key '{key}': {damaged:?}"));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What is wrong with the elements of a collection.
+fn fault(collection: Collection, found: &FoundElements) -> Option<String> {
+    let Collection { kind, len, head, .. } = collection;
+    let scores = if kind == CollectionKind::SortedSet { len } else { 0 };
+    let (members, of_scores) = (found.members, found.scores);
+    if (members, of_scores) != (len, scores) || len == 0 {
+        return Some(format!("{len} elements are {members}, and their scores {of_scores}"));
+    }
+    let ends = Some((head, head.wrapping_add_unsigned(len - 1)));
+    if kind == CollectionKind::List && found.ends != ends {
+        return Some(format!("positions {ends:?} are {:?}", found.ends));
+    }
+    None
+}

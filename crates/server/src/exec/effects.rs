@@ -1,0 +1,139 @@
+//! What commands have changed and not committed yet.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::model::record::Collection;
+
+/// What becomes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// A string until a time, in milliseconds since 1970.
+    String(Cow<'a, [u8]>, Option<u64>),
+    /// A collection until a time, in milliseconds since 1970.
+    Collection(Collection, Option<u64>),
+    /// Nothing.
+    Delete,
+}
+
+/// A database, and a key of it.
+pub type DatabaseKey<'a> = (usize, Cow<'a, [u8]>);
+
+/// Classes of what is told of keys, as `notify-keyspace-events` names them.
+pub mod event {
+    /// Commands of keys of any type.
+    pub const GENERIC: u16 = 1;
+    /// Strings.
+    pub const STRING: u16 = 1 << 1;
+    /// Lists.
+    pub const LIST: u16 = 1 << 2;
+    /// Sets.
+    pub const SET: u16 = 1 << 3;
+    /// Hashes.
+    pub const HASH: u16 = 1 << 4;
+    /// Sorted sets.
+    pub const SORTED_SET: u16 = 1 << 5;
+    /// Keys that were not there before.
+    pub const NEW: u16 = 1 << 6;
+}
+
+/// What is told of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyEvent {
+    /// A bit of [`event`].
+    pub class: u16,
+    /// What has happened, as Redis names it.
+    pub name: &'static str,
+    /// The number of the database.
+    pub database: usize,
+    /// The key.
+    pub key: Vec<u8>,
+}
+
+/// What commands have changed: databases that are empty but for what follows, keys, and elements.
+#[derive(Debug, Default)]
+pub struct Effects<'a> {
+    /// Databases of which all else is gone.
+    pub cleared: Vec<usize>,
+    /// Whether no collection is left but for what follows.
+    pub is_flushed: bool,
+    /// The keys of each database.
+    pub keys: BTreeMap<DatabaseKey<'a>, Change<'a>>,
+    /// Collections whose elements are gone.
+    pub dropped: Vec<u64>,
+    /// Elements by their keys: their values, or none if they are gone.
+    pub elements: BTreeMap<Vec<u8>, Option<Cow<'a, [u8]>>>,
+    /// The keys of collections, or none if the collections are gone.
+    pub owners: BTreeMap<u64, Option<DatabaseKey<'a>>>,
+    /// What is told of keys once it is committed.
+    pub events: Vec<KeyEvent>,
+}
+
+fn owned(bytes: &Cow<'_, [u8]>) -> Cow<'static, [u8]> {
+    Cow::Owned(bytes.to_vec())
+}
+
+impl Effects<'_> {
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.cleared.is_empty() && self.keys.is_empty() && self.elements.is_empty()
+    }
+
+    /// Removes a collection with all its elements.
+    pub fn drop_collection(&mut self, id: u64) {
+        let (from, to) = (id.to_be_bytes(), (id + 1).to_be_bytes());
+        let mut rest = self.elements.split_off(&from[..]);
+        self.elements.append(&mut rest.split_off(&to[..]));
+        self.dropped.push(id);
+        self.owners.insert(id, None);
+    }
+
+    /// A copy that borrows nothing.
+    pub fn to_owned(&self) -> Effects<'static> {
+        let keys = self.keys.iter().map(|((database, key), change)| {
+            let change = match change {
+                Change::String(value, until) => Change::String(owned(value), *until),
+                Change::Collection(collection, until) => Change::Collection(*collection, *until),
+                Change::Delete => Change::Delete,
+            };
+            ((*database, owned(key)), change)
+        });
+        let elements = self.elements.iter();
+        let owners = self.owners.iter().map(|(id, owner)| {
+            (*id, owner.as_ref().map(|(database, key)| (*database, owned(key))))
+        });
+        Effects {
+            cleared: self.cleared.clone(),
+            is_flushed: self.is_flushed,
+            keys: keys.collect(),
+            dropped: self.dropped.clone(),
+            elements: elements.map(|(key, it)| (key.clone(), it.as_ref().map(owned))).collect(),
+            owners: owners.collect(),
+            events: self.events.clone(),
+        }
+    }
+}
+
+/// The range of all elements of a collection.
+pub fn all_elements(id: u64) -> std::ops::Range<[u8; 8]> {
+    id.to_be_bytes()..(id + 1).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::element;
+
+    #[test]
+    fn a_dropped_collection_leaves_the_elements_of_others() {
+        let mut effects = Effects::default();
+        for id in [6, 7, 8] {
+            effects.elements.insert(element::key(id, element::SCORES, b"a"), None);
+            effects.owners.insert(id, Some((0, Cow::Borrowed(b"key"))));
+        }
+        effects.drop_collection(7);
+        let ids = effects.elements.keys().map(|key| element::place(key).unwrap().0);
+        assert_eq!(ids.collect::<Vec<_>>(), [6, 8]);
+        assert_eq!((effects.dropped, effects.owners[&7].is_none()), (vec![7], true));
+    }
+}

@@ -1,0 +1,50 @@
+//! Ids of collections: none is given twice, whatever happens.
+
+use cleavedb::{Durability, Error, Keyspace};
+use parking_lot::Mutex;
+
+use super::store::failed;
+use super::{Answer, Halt};
+
+/// Ids that are reserved by one write. Those that are left when a server ends are never used.
+const LEASE: u64 = 4096;
+
+/// The key of the first id that is not reserved.
+const NEXT: &[u8] = b"next id";
+
+/// The ids that this server has reserved.
+pub(super) struct Ids(Mutex<Lease>);
+
+struct Lease {
+    next: u64,
+    end: u64,
+}
+
+impl Ids {
+    /// The ids behind those of `own`, which has none reserved if it is new.
+    pub(super) fn open(own: &Keyspace) -> cleavedb::Result<Self> {
+        let end = match own.get(NEXT)? {
+            None => 1,
+            Some(bytes) => bytes[..].try_into().map(u64::from_le_bytes).map_err(|_| {
+                Error::corruption("the server's record of the next id has not 8 bytes")
+            })?,
+        };
+        Ok(Self(Mutex::new(Lease { next: end, end })))
+    }
+
+    /// The next id. Without `may_wait` it stops where it would have to reserve some.
+    pub(super) fn next(&self, own: &Keyspace, may_wait: bool) -> Answer<u64> {
+        let mut lease = self.0.lock();
+        if lease.next == lease.end {
+            if !may_wait {
+                return Err(Halt::Wait);
+            }
+            let end = lease.end + LEASE;
+            // Elements under these ids come behind it in the log, so none survives without it.
+            own.put_with(NEXT, end.to_le_bytes(), Durability::Os).map_err(failed)?;
+            lease.end = end;
+        }
+        lease.next += 1;
+        Ok(lease.next - 1)
+    }
+}

@@ -1,0 +1,71 @@
+//! Where commands read: records as they were before.
+
+use std::ops::{Bound, ControlFlow};
+
+use bytes::Bytes;
+
+use super::{Answer, Halt};
+
+/// Where a key lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Among the keys of a database.
+    Keys(usize),
+    /// Among the elements of all collections.
+    Elements,
+}
+
+/// Which keys are visited, in their order.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk<'a> {
+    /// Where they lie.
+    pub space: Space,
+    /// Between which keys.
+    pub range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
+    /// Whether the last one comes first.
+    pub is_reversed: bool,
+    /// Whether they are visited with what they have.
+    pub with_values: bool,
+}
+
+/// What visits keys with what they have, if that was asked for, until it breaks off.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// Records and elements as they were before a command.
+pub trait Reads {
+    /// Number of databases.
+    fn databases(&self) -> usize;
+
+    /// What a key has. It may be a record that is over.
+    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>>;
+
+    /// Visits keys until `visit` breaks off.
+    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()>;
+
+    /// An id for a collection, which none has had.
+    fn new_id(&self) -> Answer<u64>;
+}
+
+/// No records: a command that asks for one would have to wait for it.
+pub struct Blind {
+    /// Number of databases.
+    pub databases: usize,
+}
+
+impl Reads for Blind {
+    fn databases(&self) -> usize {
+        self.databases
+    }
+
+    fn get(&self, _: Space, _: &[u8]) -> Answer<Option<Bytes>> {
+        Err(Halt::Wait)
+    }
+
+    fn walk(&self, _: Walk<'_>, _: &mut Visit<'_>) -> Answer<()> {
+        Err(Halt::Wait)
+    }
+
+    fn new_id(&self) -> Answer<u64> {
+        Err(Halt::Wait)
+    }
+}

@@ -1,0 +1,171 @@
+//! Collections in a view: their elements, and their length in the record of their key.
+
+use std::borrow::Cow;
+use std::ops::{Bound, ControlFlow};
+
+use bytes::Bytes;
+
+use super::{Found, View, merged, wrong_type};
+use crate::exec::Answer;
+use crate::exec::reads::{Space, Walk};
+use crate::model::element::{self, PREFIX_LEN};
+use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
+
+/// A collection, and the end of its life, in milliseconds since 1970.
+pub type OpenCollection = (Collection, Option<u64>);
+
+/// What visits elements, by their names and with their values, until it breaks off.
+pub type VisitElement<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// Which elements of a collection are visited.
+#[derive(Clone, Copy, Debug)]
+pub struct ElementRange<'a> {
+    /// The part: [`element::MEMBERS`] or [`element::SCORES`].
+    pub part: u8,
+    /// Between which names.
+    pub range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
+    /// Whether the last one comes first.
+    pub is_reversed: bool,
+    /// Whether they are visited with their values.
+    pub with_values: bool,
+}
+
+impl ElementRange<'_> {
+    /// All members, with their values.
+    pub const ALL: Self = Self {
+        part: element::MEMBERS,
+        range: (Bound::Unbounded, Bound::Unbounded),
+        is_reversed: false,
+        with_values: true,
+    };
+}
+
+impl<'a> View<'a> {
+    /// The collection of a key; an error if the key has another type.
+    pub fn collection(&self, key: &[u8], kind: CollectionKind) -> Answer<Option<OpenCollection>> {
+        match self.record(key)? {
+            None => Ok(None),
+            Some(KeyRecord { content: KeyContent::Collection(collection), until })
+                if collection.kind == kind =>
+            {
+                Ok(Some((collection, until)))
+            }
+            Some(_) => Err(wrong_type()),
+        }
+    }
+
+    /// The collection of a key, or an empty one, which [`View::keep`] gives to the key.
+    pub fn collection_or_new(&self, key: &[u8], kind: CollectionKind) -> Answer<OpenCollection> {
+        match self.collection(key, kind)? {
+            Some(found) => Ok(found),
+            None => self.new_collection(kind).map(|collection| (collection, None)),
+        }
+    }
+
+    /// An empty collection, which [`View::keep`] gives to a key.
+    pub fn new_collection(&self, kind: CollectionKind) -> Answer<Collection> {
+        Ok(Collection { kind, id: self.reads.new_id()?, len: 0, head: 0 })
+    }
+
+    /// Gives a key of the client's database a collection as it is by now; one without elements is
+    /// gone, and the key with it.
+    pub fn keep(&mut self, key: &'a [u8], (collection, until): OpenCollection) {
+        if collection.len == 0 {
+            self.effects.owners.insert(collection.id, None);
+            return self.forget(key);
+        }
+        let content = KeyContent::Collection(collection);
+        self.put_record(self.database, key, KeyRecord { until, content });
+    }
+
+    /// The value of an element.
+    pub fn element(&self, id: u64, part: u8, name: &[u8]) -> Answer<Option<Bytes>> {
+        let key = element::key(id, part, name);
+        match self.effects.elements.get(&key) {
+            Some(changed) => Ok(changed.as_deref().map(Bytes::copy_from_slice)),
+            None => self.reads.get(Space::Elements, &key),
+        }
+    }
+
+    /// Gives an element a value.
+    pub fn put_element(&mut self, id: u64, part: u8, name: &[u8], value: impl Into<Cow<'a, [u8]>>) {
+        self.effects.elements.insert(element::key(id, part, name), Some(value.into()));
+    }
+
+    /// Removes an element.
+    pub fn delete_element(&mut self, id: u64, part: u8, name: &[u8]) {
+        self.effects.elements.insert(element::key(id, part, name), None);
+    }
+
+    /// Visits elements of a collection in the order of their names, until `visit` breaks off.
+    pub fn elements(
+        &self,
+        id: u64,
+        within: ElementRange<'_>,
+        visit: &mut VisitElement<'_>,
+    ) -> Answer<()> {
+        let ElementRange { part, range: (from, to), is_reversed, with_values } = within;
+        let key = |bound: Bound<&[u8]>| bound.map(|name| element::key(id, part, name));
+        let from = match key(from) {
+            Bound::Unbounded => Bound::Included(element::prefix(id, part).to_vec()),
+            bound => bound,
+        };
+        let to = match key(to) {
+            Bound::Unbounded => Bound::Excluded(element::prefix(id, part + 1).to_vec()),
+            bound => bound,
+        };
+        if is_empty(&from, &to) {
+            return Ok(());
+        }
+        let slices = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+        let walk = Walk { space: Space::Elements, range: slices, is_reversed, with_values };
+        let mut visit = |key: &[u8], found: Found<'_, Option<Cow<'_, [u8]>>>| {
+            let value = match &found {
+                Found::Stored(value) => Some(*value),
+                Found::Changed(value) => value.as_deref(),
+            };
+            match value {
+                Some(value) => visit(&key[PREFIX_LEN..], value),
+                None => ControlFlow::Continue(()),
+            }
+        };
+        let changes = self.effects.elements.range::<[u8], _>(slices);
+        let changes = changes.map(|(key, change)| (&**key, change));
+        match is_reversed {
+            true => merged(self.reads, Some(walk), changes.rev(), &mut visit),
+            false => merged(self.reads, Some(walk), changes, &mut visit),
+        }
+    }
+
+    /// A copy of a collection with an id of its own, for any key.
+    pub fn copy_of(&mut self, collection: Collection) -> Answer<Collection> {
+        let copy = Collection { id: self.reads.new_id()?, ..collection };
+        for part in [element::MEMBERS, element::SCORES] {
+            let mut found = Vec::new();
+            self.elements(
+                collection.id,
+                ElementRange { part, ..ElementRange::ALL },
+                &mut |name, value| {
+                    found.push((name.to_vec(), value.to_vec()));
+                    ControlFlow::Continue(())
+                },
+            )?;
+            for (name, value) in found {
+                self.put_element(copy.id, part, &name, value);
+            }
+        }
+        Ok(copy)
+    }
+}
+
+/// Whether no key lies between two bounds.
+fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (
+            Bound::Included(from) | Bound::Excluded(from),
+            Bound::Included(to) | Bound::Excluded(to),
+        ) => from >= to,
+        _ => false,
+    }
+}

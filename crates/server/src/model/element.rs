@@ -1,0 +1,94 @@
+//! Where the elements of collections lie: under the id of their collection, in parts.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | id, `00`, field of a hash | the value of the field |
+//! | id, `00`, member of a set | nothing |
+//! | id, `00`, position in a list | the value |
+//! | id, `00`, member of a sorted set | the score, as it was given |
+//! | id, `01`, score, member of a sorted set | nothing; `2d` if the score is -0 |
+//!
+//! Numbers are big-endian and keep their order: positions with the sign inverted; scores as the bits
+//! of a double, of which negative ones are inverted and others get the sign.
+
+/// The elements of a collection.
+pub const MEMBERS: u8 = 0;
+
+/// The members of a sorted set in the order of their scores.
+pub const SCORES: u8 = 1;
+
+/// Bytes of an element's key in front of its name.
+pub const PREFIX_LEN: usize = 9;
+
+/// The bytes in front of the names of a part.
+pub fn prefix(id: u64, part: u8) -> [u8; PREFIX_LEN] {
+    let mut bytes = [part; PREFIX_LEN];
+    bytes[..8].copy_from_slice(&id.to_be_bytes());
+    bytes
+}
+
+/// The key of an element.
+pub fn key(id: u64, part: u8, name: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(PREFIX_LEN + name.len());
+    key.extend_from_slice(&prefix(id, part));
+    key.extend_from_slice(name);
+    key
+}
+
+/// The id and the part of an element's key, which is none if it is too short.
+pub fn place(key: &[u8]) -> Option<(u64, u8)> {
+    let (id, rest) = key.split_first_chunk()?;
+    Some((u64::from_be_bytes(*id), *rest.first()?))
+}
+
+/// The name of a position in a list.
+pub fn of_position(position: i64) -> [u8; 8] {
+    (position ^ i64::MIN).to_be_bytes()
+}
+
+/// The position in a list of a name.
+pub fn position(name: &[u8]) -> Option<i64> {
+    name.try_into().ok().map(|bytes| i64::from_be_bytes(bytes) ^ i64::MIN)
+}
+
+/// The bytes of a score, in the order of numbers; those of -0 are those of 0.
+pub fn of_score(score: f64) -> [u8; 8] {
+    let bits = if score == 0.0 { 0 } else { score.to_bits().cast_signed() };
+    let ordered = if bits < 0 { !bits } else { bits ^ i64::MIN };
+    ordered.to_be_bytes()
+}
+
+/// The score and the member of a name among [`SCORES`].
+pub fn scored(name: &[u8]) -> Option<(f64, &[u8])> {
+    let (bytes, member) = name.split_first_chunk()?;
+    let ordered = i64::from_be_bytes(*bytes);
+    let bits = if ordered < 0 { ordered ^ i64::MIN } else { !ordered };
+    Some((f64::from_bits(bits.cast_unsigned()), member))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_order() {
+        let positions = [i64::MIN, -2, -1, 0, 1, 255, 256, i64::MAX];
+        assert!(positions.is_sorted_by_key(|it| of_position(*it)));
+        assert!(positions.iter().all(|it| position(&of_position(*it)) == Some(*it)));
+        let (inf, tiny) = (f64::INFINITY, f64::MIN_POSITIVE);
+        let scores = [-inf, -1e300, -1.5, -1.0, -tiny, 0.0, tiny, 0.1, 1.0, 2.0, 1e300, inf];
+        assert!(scores.is_sorted_by_key(|it| of_score(*it)));
+        for score in scores {
+            assert_eq!(scored(&[&of_score(score)[..], b"a"].concat()), Some((score, &b"a"[..])));
+        }
+        assert_eq!(of_score(-0.0), of_score(0.0));
+        assert_eq!((position(b"short"), scored(b"short")), (None, None));
+    }
+
+    #[test]
+    fn an_element_lies_under_its_id() {
+        assert_eq!(place(&key(7, MEMBERS, b"name")), Some((7, MEMBERS)));
+        assert_eq!(place(&prefix(u64::MAX, SCORES)), Some((u64::MAX, SCORES)));
+        assert_eq!(place(&[0; 8]), None);
+    }
+}

@@ -71,8 +71,8 @@ hvals K
 hincrby K N I
 hincrbyfloat K N F
 hrandfield K
-hrandfield K O
-hrandfield K O withvalues
+hrandfield K R
+hrandfield K R withvalues
 hscan K 0 [match P] [count O]
 ttl K
 pttl K
@@ -368,6 +368,9 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "B" => rng.u64(4_000_000_000_000..5_000_000_000_000).to_string().into(),
         "O" if wrong => integer(rng),
         "O" => rng.i32(-12..12).to_string().into(),
+        // A large negative number would be a reply without an end.
+        "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),
+        "R" => rng.i32(-12..12).to_string().into(),
         "D" if wrong => integer(rng),
         "D" => text(rng, &[b"0", b"0", b"1", b"15", b"16", b"-1"]),
         "F" => float(rng),

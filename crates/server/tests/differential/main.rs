@@ -207,7 +207,8 @@ fn walked(check: &mut Pair) -> BTreeSet<Vec<u8>> {
 }
 
 fn bulks(value: &Value) -> BTreeSet<Vec<u8>> {
-    value.items().unwrap().iter().map(|item| item.bulk().unwrap().to_vec()).collect()
+    let items = value.items().unwrap_or_else(|| panic!("{}", value.shown()));
+    items.iter().map(|item| item.bulk().unwrap().to_vec()).collect()
 }
 
 /// A number of the environment.

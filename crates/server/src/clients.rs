@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -31,10 +32,48 @@ pub struct Connected {
     /// Says that its connection is to end.
     pub killed: CancellationToken,
     since: Instant,
+    /// Seconds since the start of the server when it began to wait for the client; all bits while
+    /// it does not.
+    waits: AtomicU32,
+    is_known: AtomicBool,
     chosen: Mutex<Chosen>,
 }
 
+/// [`Connected::waits`] while the server works for a client.
+const WORKS: u32 = u32::MAX;
+
 impl Connected {
+    /// Says that the server waits for the client, from a time in seconds since its start.
+    pub fn wait(&self, now: u32) {
+        self.waits.store(now, Ordering::Relaxed);
+    }
+
+    /// Says that the server does not wait for the client.
+    pub fn wake(&self) {
+        self.waits.store(WORKS, Ordering::Relaxed);
+    }
+
+    /// Seconds that the server has waited for the client, if it does.
+    pub fn waited(&self, now: u32) -> Option<u32> {
+        let since = self.waits.load(Ordering::Relaxed);
+        (since != WORKS).then(|| now.saturating_sub(since))
+    }
+
+    /// Time since it has connected.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Says whether it has said who it is, or need not.
+    pub fn set_known(&self, is_known: bool) {
+        self.is_known.store(is_known, Ordering::Relaxed);
+    }
+
+    /// Whether it has said who it is, or need not.
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
     /// What it has chosen.
     pub fn chosen(&self) -> Chosen {
         self.chosen.lock().clone()
@@ -49,7 +88,7 @@ impl Connected {
     pub fn line(&self) -> Vec<u8> {
         let Self { id, address, local, .. } = self;
         let Chosen { name, database, protocol } = self.chosen();
-        let age = self.since.elapsed().as_secs();
+        let age = self.age().as_secs();
         let before = format!("id={id} addr={address} laddr={local} name=");
         let behind = format!(" age={age} db={database} user=default resp={}\n", protocol.number());
         [before.as_bytes(), &name, behind.as_bytes()].concat()
@@ -65,7 +104,16 @@ impl Clients {
     pub fn add(&self, id: u64, address: String, local: String) -> Arc<Connected> {
         let (killed, chosen) = (CancellationToken::new(), Mutex::default());
         let since = Instant::now();
-        let client = Arc::new(Connected { id, address, local, killed, since, chosen });
+        let client = Arc::new(Connected {
+            id,
+            address,
+            local,
+            killed,
+            since,
+            waits: AtomicU32::new(WORKS),
+            is_known: AtomicBool::new(true),
+            chosen,
+        });
         self.0.lock().insert(id, client.clone());
         client
     }

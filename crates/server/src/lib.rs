@@ -5,9 +5,9 @@
 //!
 //! let dir = tempfile::tempdir()?;
 //! let mut config = cleavedb_server::Config::new(dir.path().join("store"));
-//! config.listen = "127.0.0.1:0".parse()?;
+//! config.listen = vec!["127.0.0.1:0".parse()?];
 //! let server = cleavedb_server::start(config)?;
-//! let mut client = std::net::TcpStream::connect(server.address())?;
+//! let mut client = std::net::TcpStream::connect(server.addresses()[0])?;
 //! client.write_all(b"SET fruit apple\r\nGET fruit\r\nQUIT\r\n")?;
 //! let mut replies = String::new();
 //! client.read_to_string(&mut replies)?;
@@ -23,6 +23,7 @@ mod resp;
 mod model;
 mod exec;
 mod command;
+mod files;
 mod config;
 mod clients;
 mod shared;
@@ -42,24 +43,16 @@ use self::exec::Store;
 use self::shared::ServerShared;
 
 /// Opens the store and lets clients in. The process gets as many descriptors as it may have, which
-/// clients and the store share. Fails if other machines would need no password (see
-/// [`Config::unprotected`]), if an option of the store is none, if the store
-/// cannot be opened, or if the address is taken.
+/// clients and the store share. Fails if an option of the store is none, if the store cannot be
+/// opened, or if an address is taken.
 pub fn start(mut config: Config) -> io::Result<Running> {
     // Half of them for clients, a quarter for readers of files, and the rest for what is written.
     let descriptors = descriptors();
-    config.max_clients = config.max_clients.min(descriptors / 2);
+    config.clients_possible = u32::try_from(descriptors / 2).unwrap_or(u32::MAX);
+    config.max_clients = config.max_clients.min(config.clients_possible);
     open_files::set_max(descriptors / 4);
-    if !config.listen.ip().is_loopback() && config.password.is_none() && !config.unprotected {
-        let why = format!(
-            "other machines reach {}, and no password is asked for: say --requirepass, or \
-             --unprotected if all of them may read and write",
-            config.listen
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    let mut options = cleavedb_named::options(config.store.iter().map(String::as_str))
-        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+    let mut options =
+        config.store_options().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     options.durability = Durability::Os;
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;

@@ -1,18 +1,25 @@
 //! The program `cleave-server`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use cleavedb_server::{Config, start};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let config = Config::parse();
+    let config = Config::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    config.notes.iter().for_each(|note| eprintln!("cleave-server: {note}"));
+    if config.check_config {
+        print!("{}", config.holds);
+        return ExitCode::SUCCESS;
+    }
     let ran = start(config).map_err(|error| error.to_string()).and_then(|server| {
         server.stop_at_signals().map_err(|error| error.to_string())?;
-        println!("ready: redis-cli -h {} -p {}", server.address().ip(), server.address().port());
+        let lines = server.examples().into_iter().map(|it| format!("ready: {it}\n"));
+        // A reader that has gone is no reason to stop.
+        let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
         server.wait().map_err(|error| error.to_string())
     });
     match ran {

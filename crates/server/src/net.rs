@@ -7,26 +7,24 @@
 mod budget;
 mod socket;
 mod connection;
+mod listener;
+mod housekeeping;
 
-use std::fs::Metadata;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
 use self::budget::ClientBudget;
+use self::listener::Listener;
 use self::socket::Accepted;
-use crate::config::{AppendFsync, Config};
 use crate::shared::ServerShared;
 
 /// Threads that may wait, for each processor, and at least.
@@ -36,22 +34,28 @@ const POOL_MIN: usize = 16;
 /// How long clients have to take their last replies.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// A thread that runs connections.
-struct Worker {
+/// A way to the connections of a worker.
+#[derive(Clone)]
+struct Door {
     clients: Arc<AtomicUsize>,
     accepted: UnboundedSender<Accepted>,
+}
+
+/// A thread that runs connections.
+struct Worker {
+    door: Door,
     thread: JoinHandle<()>,
 }
 
 /// A server that runs in threads of its own.
 pub struct Running {
     shared: Arc<ServerShared>,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     workers: Vec<Worker>,
-    /// The thread that syncs before replies, if they are to be durable.
-    syncer: Option<JoinHandle<()>>,
+    /// The thread that syncs before replies, where they are to be durable.
+    syncer: JoinHandle<()>,
     sweeper: JoinHandle<()>,
-    /// Of the accepting task and the pool.
+    /// Of the accepting tasks and the pool.
     runtime: Runtime,
 }
 
@@ -65,40 +69,45 @@ impl Running {
             .thread_name("cleave-pool")
             .enable_all()
             .build()?;
-        let listeners = runtime.block_on(Listeners::bind(&shared.config))?;
-        let address = listeners.tcp.local_addr()?;
-        let count = if shared.config.workers == 0 { processors } else { shared.config.workers };
+        let config = shared.config.load_full();
+        let listeners = runtime.block_on(Listener::all(&config))?;
+        let addresses = listeners.iter().filter_map(|it| it.address().transpose());
+        let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
+        let count = if config.workers == 0 { processors } else { config.workers };
         let rooms = Rooms {
             shared: shared.clone(),
-            budget: ClientBudget::new(shared.config.client_memory),
+            budget: ClientBudget::new(config.client_memory),
             pool: runtime.handle().clone(),
         };
         let start = |number| worker(number, rooms.clone());
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
-        let doors = workers.iter().map(|it| (it.clients.clone(), it.accepted.clone())).collect();
-        runtime.spawn(accept(listeners, shared.clone(), doors));
+        let doors: Arc<[Door]> = workers.iter().map(|worker| worker.door.clone()).collect();
+        for listener in listeners {
+            runtime.spawn(listener::accept(listener, shared.clone(), doors.clone()));
+        }
+        runtime.spawn(housekeeping::each_second(shared.clone()));
         let of_syncer = shared.clone();
-        let syncer = match shared.config.append_fsync {
-            AppendFsync::No => None,
-            AppendFsync::Everysec => {
-                runtime.spawn(sync_each_second(of_syncer));
-                None
-            }
-            AppendFsync::Always => {
-                let thread = std::thread::Builder::new().name("cleave-syncer".to_owned());
-                Some(thread.spawn(move || of_syncer.syncer.run(of_syncer.store.db()))?)
-            }
-        };
+        let syncer = std::thread::Builder::new()
+            .name("cleave-syncer".to_owned())
+            .spawn(move || of_syncer.syncer.run(of_syncer.store.db()))?;
         let of_sweeper = shared.clone();
         let sweeper = std::thread::Builder::new()
             .name("cleave-sweeper".to_owned())
             .spawn(move || of_sweeper.sweeper.run(&of_sweeper.store))?;
-        Ok(Self { shared, address, workers, syncer, sweeper, runtime })
+        Ok(Self { shared, addresses, workers, syncer, sweeper, runtime })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The addresses where it listens; none if it does at a socket of the file system alone.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Command lines that connect to it, one for each place where it listens.
+    pub fn examples(&self) -> Vec<String> {
+        let at = |it: &SocketAddr| format!("redis-cli -h {} -p {}", it.ip(), it.port());
+        let socket = self.shared.config.load().unix_socket.clone();
+        let socket = socket.map(|path| format!("redis-cli -s {}", path.display()));
+        self.addresses.iter().map(at).chain(socket).collect()
     }
 
     /// What does not fit together in the store, a sentence each: keys of lists, hashes and sets, the
@@ -138,78 +147,15 @@ impl Running {
     pub fn wait(self) -> cleavedb::Result<()> {
         self.runtime.block_on(self.shared.stop.cancelled());
         for worker in self.workers {
-            drop(worker.accepted);
+            drop(worker.door);
             // A panic of a worker was reported by its thread.
             let _ = worker.thread.join();
         }
         self.shared.syncer.end();
         self.shared.sweeper.end();
-        self.syncer.into_iter().chain([self.sweeper]).for_each(|thread| _ = thread.join());
+        [self.syncer, self.sweeper].into_iter().for_each(|thread| _ = thread.join());
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
-    }
-}
-
-/// Where clients connect.
-struct Listeners {
-    tcp: TcpListener,
-    unix: Option<UnixListener>,
-}
-
-impl Listeners {
-    async fn bind(config: &Config) -> io::Result<Self> {
-        let tcp = TcpListener::bind(config.listen).await?;
-        let unix = config.unix_socket.as_ref().map(|path| {
-            let is_socket = |found: Metadata| found.file_type().is_socket();
-            // One that a killed server has left: where another one listens, it is not taken away.
-            if std::fs::symlink_metadata(path).is_ok_and(is_socket)
-                && UnixStream::connect(path).is_err()
-            {
-                std::fs::remove_file(path)?;
-            }
-            UnixListener::bind(path)
-        });
-        Ok(Self { tcp, unix: unix.transpose()? })
-    }
-
-    async fn accept(&self) -> io::Result<Accepted> {
-        let Some(unix) = &self.unix else {
-            return self.tcp.accept().await.and_then(|(tcp, _)| tcp.into_std()).map(Accepted::Tcp);
-        };
-        tokio::select! {
-            tcp = self.tcp.accept() => Ok(Accepted::Tcp(tcp?.0.into_std()?)),
-            unix = unix.accept() => Ok(Accepted::Unix(unix?.0.into_std()?)),
-        }
-    }
-}
-
-type Door = (Arc<AtomicUsize>, UnboundedSender<Accepted>);
-
-/// Accepts clients, and gives each to the worker with the fewest.
-async fn accept(listeners: Listeners, shared: Arc<ServerShared>, doors: Vec<Door>) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listeners.accept() => accepted,
-            () = shared.stop.cancelled() => return,
-        };
-        let socket = match accepted {
-            Ok(socket) => socket,
-            Err(_) => {
-                // No descriptor is left, or the client has gone: others go on.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            }
-        };
-        let clients = |door: &&Door| door.0.load(Ordering::Relaxed);
-        let all: usize = doors.iter().map(|door| clients(&door)).sum();
-        if all >= shared.config.max_clients {
-            socket.refuse(b"-ERR max number of clients reached\r\n");
-            continue;
-        }
-        if let Some(door) = doors.iter().min_by_key(clients) {
-            door.0.fetch_add(1, Ordering::Relaxed);
-            let _ = door.1.send(socket);
-        }
     }
 }
 
@@ -239,7 +185,7 @@ fn worker(number: usize, rooms: Rooms) -> io::Result<Worker> {
     let thread = std::thread::Builder::new()
         .name(format!("cleave-worker-{number}"))
         .spawn(move || LocalSet::new().block_on(&runtime, serve_all(sockets, rooms, of_thread)))?;
-    Ok(Worker { clients, accepted, thread })
+    Ok(Worker { door: Door { clients, accepted }, thread })
 }
 
 async fn serve_all(
@@ -266,23 +212,5 @@ async fn serve_all(
     let begun = tokio::time::Instant::now();
     while clients.load(Ordering::Relaxed) > 0 && begun.elapsed() < STOP_TIME {
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// Makes each second's writes survive a loss of power.
-async fn sync_each_second(shared: Arc<ServerShared>) {
-    let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = shared.stop.cancelled() => return,
-        }
-        let seq = shared.store.written();
-        if seq > shared.store.db().durable_seq() {
-            let shared = shared.clone();
-            // The error of a sync is that of the next write, too.
-            let _ = tokio::task::spawn_blocking(move || shared.store.db().sync_to(seq)).await;
-        }
     }
 }

@@ -40,13 +40,15 @@ pub struct ClientSession {
 impl ClientSession {
     /// The session of a new client.
     pub fn new(shared: &ServerShared, client: Arc<Connected>) -> Self {
+        let is_known = shared.config.load().requirepass.is_none();
+        client.set_known(is_known);
         Self {
             client,
             protocol: Protocol::Two,
             is_over: false,
             database: 0,
             wanted: WantedReplies::All,
-            is_known: shared.config.password.is_none(),
+            is_known,
             transaction: ClientTransaction::default(),
         }
     }
@@ -239,6 +241,7 @@ impl ClientSession {
                 self.is_over = true;
                 Ok(Reply::OK)
             }
+            "config|rewrite" if !may_wait => Err(Halt::Wait),
             name if name.starts_with("client|") => self.client(shared, name, args),
             name => about::about(shared, name, args),
         }
@@ -250,7 +253,8 @@ impl ClientSession {
             [_, user, password] => (*user, *password),
             _ => return Err(syntax()),
         };
-        let expected = shared.config.password.as_deref();
+        let config = shared.config.load();
+        let expected = config.requirepass.as_deref();
         if expected.is_none() && args.len() == 2 {
             let why = "ERR AUTH <password> called without any password configured for the default \
                        user. Are you sure your configuration is correct?";
@@ -262,6 +266,7 @@ impl ClientSession {
             return Err(Halt::error(why));
         }
         self.is_known = true;
+        self.client.set_known(true);
         Ok(Reply::OK)
     }
 

@@ -1,6 +1,7 @@
 //! What all clients of a server share.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
@@ -9,6 +10,8 @@ use crate::clients::Clients;
 use crate::config::Config;
 use crate::exec::{Store, Sweeper, Syncer};
 use crate::model::scan::Scans;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 /// Counts since the start.
 #[derive(Default)]
@@ -25,8 +28,10 @@ pub struct Counts {
 
 /// What all clients share.
 pub struct ServerShared {
-    /// What the server was told.
-    pub config: Config,
+    /// What the server was told, and what of it has changed since.
+    pub config: ArcSwap<Config>,
+    /// Held by those that change the configuration.
+    changes: Mutex<()>,
     /// The store.
     pub store: Store,
     /// Syncs for all clients, if writes are to be durable before their replies.
@@ -39,6 +44,8 @@ pub struct ServerShared {
     pub scans: Scans,
     /// Counts.
     pub counts: Counts,
+    /// Seconds since the start, as of the last second.
+    pub seconds: AtomicU32,
     /// Says that the server is to stop.
     pub stop: CancellationToken,
     /// When the server was started, since 1970.
@@ -50,17 +57,31 @@ impl ServerShared {
     /// What clients of this store share.
     pub fn new(config: Config, store: Store) -> Self {
         Self {
-            config,
+            config: ArcSwap::from_pointee(config),
+            changes: Mutex::default(),
             store,
             syncer: Syncer::default(),
             sweeper: Sweeper::default(),
             clients: Clients::default(),
             scans: Scans::default(),
             counts: Counts::default(),
+            seconds: AtomicU32::new(0),
             stop: CancellationToken::new(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             begun: Instant::now(),
         }
+    }
+
+    /// Changes the configuration; after an error nothing has changed.
+    pub fn change_config<E>(
+        &self,
+        change: impl FnOnce(&mut Config) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let _one_at_a_time = self.changes.lock();
+        let mut config = Config::clone(&self.config.load());
+        change(&mut config)?;
+        self.config.store(Arc::new(config));
+        Ok(())
     }
 
     /// Time since the start.

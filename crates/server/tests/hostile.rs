@@ -12,13 +12,13 @@ struct Server(Option<Running>);
 impl Server {
     fn start(dir: &tempfile::TempDir, client_memory: usize) -> Self {
         let mut config = Config::new(dir.path().join("store"));
-        config.listen = "127.0.0.1:0".parse().unwrap();
+        config.listen = vec!["127.0.0.1:0".parse().unwrap()];
         config.client_memory = client_memory;
         Self(Some(start(config).unwrap()))
     }
 
     fn address(&self) -> SocketAddr {
-        self.0.as_ref().unwrap().address()
+        self.0.as_ref().unwrap().addresses()[0]
     }
 
     fn connect(&self) -> TcpStream {

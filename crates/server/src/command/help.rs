@@ -52,10 +52,12 @@ pub const CONFIG: &[&str] = &[
     "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "GET <pattern>",
     "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
     "RESETSTAT",
     "    Reset statistics reported by the INFO command.",
-    "SET <directive> <value>",
-    "    Accepted if <directive> has this value already.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
 ];
 
 /// `MEMORY HELP`

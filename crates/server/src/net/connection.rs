@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use super::Rooms;
 use super::budget::Share;
 use super::socket::{Accepted, Socket};
+use crate::clients::Connected;
 use crate::command::STRING_MAX;
 use crate::config::AppendFsync;
 use crate::exec::{Blind, Effects};
@@ -40,8 +40,8 @@ struct Connection {
     decoder: Decoder,
     /// Away while a command is in the pool.
     session: Option<ClientSession>,
-    /// Says that another client has ended the connection.
-    killed: CancellationToken,
+    /// The client, as others see it; they may end the connection.
+    client: Arc<Connected>,
 }
 
 /// Serves a client until it goes, or the server stops.
@@ -62,7 +62,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         share: Share::new(budget),
         decoder: Decoder::default(),
         session,
-        killed: client.killed.clone(),
+        client,
     };
     let served = connection.serve().await;
     if let Some(session) = &mut connection.session {
@@ -86,11 +86,13 @@ impl Connection {
                 (self.input, self.output) = (BytesMut::new(), BytesMut::new());
                 self.share.set(0);
             }
+            self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
             tokio::select! {
                 ready = self.socket.readable() => ready?,
-                () = self.killed.cancelled() => return Ok(()),
+                () = self.client.killed.cancelled() => return Ok(()),
                 () = self.shared.stop.cancelled() => return Ok(()),
             }
+            self.client.wake();
             let missing = self.decoder.wanted().unwrap_or_default();
             let missing = missing.saturating_sub(self.input.len());
             self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
@@ -110,15 +112,19 @@ impl Connection {
     /// Sends the replies so far. What they tell of survives what it is to survive by then.
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
-            if self.shared.config.append_fsync == AppendFsync::Always
+            if self.shared.config.load().appendfsync == AppendFsync::Always
                 && !self.shared.syncer.until_durable(self.shared.store.written()).await
             {
                 return Err(io::Error::other("a sync has failed: what was written is not known"));
             }
+            self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
             tokio::select! {
                 written = self.socket.write_all(&self.output) => written?,
-                () = self.killed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                () = self.client.killed.cancelled() => {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
             }
+            self.client.wake();
             self.output.clear();
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! A client's socket: TCP, or one of the file system.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::BytesMut;
+use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -28,6 +30,20 @@ impl Accepted {
             Self::Tcp(socket) => (&*socket).write(why),
             Self::Unix(socket) => (&*socket).write(why),
         };
+    }
+
+    /// Has the system ask after these seconds of silence whether the client is still there; 0 for
+    /// never.
+    pub(super) fn keep_alive(&self, seconds: u32) -> io::Result<()> {
+        let Self::Tcp(socket) = self else { return Ok(()) };
+        sockopt::set_socket_keepalive(socket, seconds > 0)?;
+        if seconds > 0 {
+            sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds.into()))?;
+            let between = Duration::from_secs((seconds / 3).max(1).into());
+            sockopt::set_tcp_keepintvl(socket, between)?;
+            sockopt::set_tcp_keepcnt(socket, 3)?;
+        }
+        Ok(())
     }
 
     /// The socket in the runtime of the calling worker.

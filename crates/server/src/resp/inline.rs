@@ -1,7 +1,7 @@
 //! The words of a line, with quotes as Redis has them (its `sdssplitargs`).
 
 /// The words of a line; none if a quote does not end, or a word goes on behind it.
-pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut words, mut rest) = (Vec::new(), line.trim_ascii_start());
     while !rest.is_empty() {
         let mut word = Vec::new();

@@ -1,5 +1,5 @@
 //! The protocol of Redis: requests as they come in, and replies as they go out.
 
-mod inline;
+pub mod inline;
 pub mod reply;
 pub mod request;

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clients::Connected;
-use crate::command::args::{is, showing, syntax};
+use crate::command::args::{is, syntax};
 use crate::command::glob;
 use crate::command::help::{self, help};
 use crate::command::table::{self, COMMANDS, CommandRow, KeyPlaces, flag};
+use crate::config;
 use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
@@ -56,8 +57,14 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             shared.counts.in_pool.store(0, Ordering::Relaxed);
             Ok(Reply::OK)
         }
-        "config|rewrite" => Err(Halt::error("ERR The server is running without a config file")),
-        "config|set" => config_set(shared, &args[2..]),
+        "config|rewrite" => match config::rewrite(&shared.config.load()) {
+            Ok(()) => Ok(Reply::OK),
+            Err(why) => Err(Halt::error(format!("ERR {why}"))),
+        },
+        "config|set" => {
+            shared.change_config(|config| config::set(config, &args[2..]))?;
+            Ok(Reply::OK)
+        }
         "info" => Ok(info(shared, args)),
         "time" => Ok(time()),
         "lastsave" => Ok(Reply::Integer(shared.started.as_secs().cast_signed())),
@@ -128,31 +135,9 @@ fn keys_of(args: &[&[u8]]) -> Answer {
 
 /// `CONFIG GET pattern [pattern ...]`
 fn config_get(shared: &ServerShared, patterns: &[&[u8]]) -> Reply {
-    let is_asked = |name: &str| {
-        patterns.iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    };
-    let known = shared.config.named();
-    let asked = known.into_iter().filter(|(name, _)| is_asked(name));
-    Reply::Map(asked.map(|(name, value)| (bulk(name), bulk(value))).collect())
-}
-
-/// `CONFIG SET name value [name value ...]`: options stay what they were at the start.
-fn config_set(shared: &ServerShared, pairs: &[&[u8]]) -> Answer {
-    if pairs.len() % 2 == 1 {
-        return Err(syntax());
-    }
-    let known = shared.config.named();
-    for pair in pairs.chunks_exact(2) {
-        let Some((_, value)) = known.iter().find(|(name, _)| is(pair[0], name)) else {
-            let why = "ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(showing(why, pair[0], "'"));
-        };
-        if value.as_bytes() != pair[1] {
-            let before = "ERR CONFIG SET failed (possibly related to argument '";
-            return Err(showing(before, pair[0], "') - can't set immutable config"));
-        }
-    }
-    Ok(Reply::OK)
+    let asked = config::get(&shared.config.load(), patterns);
+    let pair = |(name, value): (Vec<u8>, String)| (Reply::Bulk(name.into()), bulk(value));
+    Reply::Map(asked.into_iter().map(pair).collect())
 }
 
 /// `TIME`
@@ -170,7 +155,7 @@ fn info(shared: &ServerShared, args: &[&[u8]]) -> Reply {
                 is(word, name) || everything.iter().any(|everything| is(word, everything))
             })
     };
-    let counts = &shared.counts;
+    let (config, counts) = (shared.config.load(), &shared.counts);
     let number = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed).to_string();
     let sections: [(&str, Vec<(&str, String)>); 3] = [
         (
@@ -180,7 +165,7 @@ fn info(shared: &ServerShared, args: &[&[u8]]) -> Reply {
                 ("cleavedb_version", env!("CARGO_PKG_VERSION").to_owned()),
                 ("redis_mode", "standalone".to_owned()),
                 ("process_id", std::process::id().to_string()),
-                ("tcp_port", shared.config.listen.port().to_string()),
+                ("tcp_port", config.listen.first().map_or(0, |it| it.port()).to_string()),
                 ("uptime_in_seconds", shared.uptime().as_secs().to_string()),
             ],
         ),
@@ -188,7 +173,7 @@ fn info(shared: &ServerShared, args: &[&[u8]]) -> Reply {
             "Clients",
             vec![
                 ("connected_clients", number(&counts.clients)),
-                ("maxclients", shared.config.max_clients.to_string()),
+                ("maxclients", config.max_clients.to_string()),
             ],
         ),
         (

@@ -62,7 +62,6 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("client help", Rule::Kind, "neither tracking nor pauses"),
     ("command", Rule::Kind, "fewer commands, and no documentation"),
     ("config get", Rule::Kind, "options of its own"),
-    ("config help", Rule::Kind, "options of its own"),
     ("info", Rule::Kind, "figures of its own"),
     ("debug", Rule::Refused, "an unknown command, not one that can be allowed"),
 ];

@@ -166,3 +166,87 @@ fn the_table_is_that_of_redis() {
     }
     assert!(different.is_empty(), "{different:#?}");
 }
+
+/// Scripts about options, with an empty line between two.
+const OPTIONS: &str = r#"
+CONFIG GET maxclients
+CONFIG SET maxclients 77
+CONFIG GET MaxClients
+
+CONFIG SET timeout 5 tcp-keepalive 60
+CONFIG GET timeout
+CONFIG GET tcp-keepalive
+
+CONFIG SET TIMEOUT 0
+CONFIG SET timeout -1
+CONFIG SET timeout x
+CONFIG SET timeout
+CONFIG SET timeout 2147483648
+CONFIG SET maxclients 0
+CONFIG SET maxclients 4294967296
+
+CONFIG SET timeout 9 Timeout 8
+CONFIG SET timeout 9 nothing 1
+CONFIG GET timeout
+CONFIG SET timeout 9 maxclients x
+CONFIG GET timeout
+CONFIG SET timeout 1 x
+
+CONFIG SET appendfsync yes
+CONFIG SET appendfsync ALWAYS
+CONFIG GET appendfsync
+CONFIG SET appendfsync no
+CONFIG SET appendfsync ""
+CONFIG SET appendfsync everysec
+
+CONFIG SET protected-mode maybe
+CONFIG SET protected-mode NO
+CONFIG GET protected-mode
+
+CONFIG SET Databases 3
+CONFIG GET databases
+CONFIG SET dir x
+CONFIG SET unixsocket x
+CONFIG SET unixsocketperm 777
+CONFIG GET unixsocketperm
+
+CONFIG SET save ""
+CONFIG GET save
+CONFIG GET maxmemory
+CONFIG GET maxmemory-policy
+
+CONFIG SET databases 3 nothing 3
+CONFIG SET nothing 3 databases 3
+CONFIG SET databases 3 dir x
+CONFIG SET
+CONFIG GET nothing
+CONFIG HELP
+CONFIG REWRITE
+
+CONFIG SET requirepass one
+PING
+CONFIG GET requirepass
+AUTH two
+RESET
+PING
+
+AUTH one
+CONFIG SET requirepass ""
+CONFIG GET requirepass
+AUTH one
+RESET
+PING
+"#;
+
+/// Plays scripts, each on a connection of its own.
+fn assert_scripts(both: &Both, scripts: &str) {
+    for script in scripts.trim().split("\n\n") {
+        assert_alike(both, &script.lines().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn options_change_alike() {
+    let Some(both) = Both::start(None) else { return };
+    assert_scripts(&both, OPTIONS);
+}

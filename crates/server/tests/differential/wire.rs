@@ -158,13 +158,13 @@ impl Ours {
     pub fn start(password: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::new(dir.path().join("store"));
-        config.listen = "127.0.0.1:0".parse().unwrap();
-        config.password = password.map(str::to_owned);
+        config.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        config.requirepass = password.map(str::to_owned);
         Self { running: Some(start(config).unwrap()), _dir: dir }
     }
 
     fn address(&self) -> SocketAddr {
-        self.running.as_ref().unwrap().address()
+        self.running.as_ref().unwrap().addresses()[0]
     }
 }
 

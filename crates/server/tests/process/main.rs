@@ -1,52 +1,13 @@
 //! The program as people run it: started, killed, stopped, full of clients.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+mod configuration;
+mod running;
+
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-/// The program, which is killed when this is dropped.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(dir: &Path, more: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
-        command.arg("--dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(more);
-        Self::ready(command.stdout(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// The server of a program that was started, once it says that it is ready.
-    fn ready(mut child: Child) -> Self {
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let port = ready.trim().rsplit(' ').next().unwrap();
-        Self { address: format!("127.0.0.1:{port}"), child }
-    }
-
-    fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.address).unwrap()
-    }
-
-    /// The replies to these lines, behind which the connection ends.
-    fn ask(&self, lines: &str) -> String {
-        let mut client = self.connect();
-        client.write_all(format!("{lines}\r\nQUIT\r\n").as_bytes()).unwrap();
-        let mut replies = String::new();
-        client.read_to_string(&mut replies).unwrap();
-        replies.strip_suffix("+OK\r\n").expect("the reply of QUIT").to_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use self::running::Server;
 
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
@@ -148,18 +109,6 @@ fn a_second_server_is_refused_by_the_store() {
 }
 
 #[test]
-fn other_machines_need_a_password() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = dir.path().join("store");
-    let mut open = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
-    open.arg("--dir").arg(&store).args(["--listen", "0.0.0.0:0"]);
-    let open = open.output().unwrap();
-    let why = String::from_utf8_lossy(&open.stderr).into_owned();
-    assert!(!open.status.success() && why.contains("--requirepass"), "{why}");
-    assert!(!store.exists());
-}
-
-#[test]
 fn strangers_and_too_many_clients_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let more = ["--requirepass", "secret", "--max-clients", "2"];
@@ -192,7 +141,7 @@ fn every_write_of_a_pipeline_arrives_however_durable() {
     for fsync in ["always", "everysec", "no"] {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("store");
-        let server = Server::start(&store, &["--append-fsync", fsync]);
+        let server = Server::start(&store, &["--appendfsync", fsync]);
         assert_eq!(server.ask(&writes), "+OK\r\n".repeat(1000), "{fsync}");
         drop(server);
         let server = Server::start(&store, &[]);

@@ -1,0 +1,47 @@
+//! What a server does each second: it syncs, and sends clients away that are silent for too long.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::config::AppendFsync;
+use crate::shared::ServerShared;
+
+/// Seconds that a client has to say who it is.
+const STRANGER_SECONDS: u32 = 10;
+
+/// Keeps house until the server stops.
+pub(super) async fn each_second(shared: Arc<ServerShared>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shared.stop.cancelled() => return,
+        }
+        let config = shared.config.load_full();
+        let now = shared.uptime().as_secs() as u32;
+        shared.seconds.store(now, Ordering::Relaxed);
+        for client in shared.clients.all() {
+            let is_slow = |most: u32| client.waited(now).is_some_and(|seconds| seconds > most);
+            let is_stranger =
+                !client.is_known() && client.age().as_secs() as u32 > STRANGER_SECONDS;
+            if config.timeout > 0 && is_slow(config.timeout) || is_stranger {
+                client.killed.cancel();
+            }
+        }
+        if config.appendfsync == AppendFsync::Everysec {
+            sync(&shared).await;
+        }
+    }
+}
+
+/// Makes what was written survive a loss of power.
+async fn sync(shared: &Arc<ServerShared>) {
+    let seq = shared.store.written();
+    if seq > shared.store.db().durable_seq() {
+        let shared = shared.clone();
+        // The error of a sync is that of the next write, too.
+        let _ = tokio::task::spawn_blocking(move || shared.store.db().sync_to(seq)).await;
+    }
+}

@@ -26,8 +26,10 @@ mod command;
 mod files;
 mod config;
 mod clients;
+mod observe;
 mod shared;
 mod session;
+mod http;
 mod net;
 
 use std::io;
@@ -40,23 +42,25 @@ pub use self::config::{AppendFsync, Config};
 pub use self::net::Running;
 
 use self::exec::Store;
+use self::http::PageGuard;
 use self::shared::ServerShared;
 
 /// Opens the store and lets clients in. The process gets as many descriptors as it may have, which
-/// clients and the store share. Fails if an option of the store is none, if the store cannot be
-/// opened, or if an address is taken.
+/// clients and the store share. Fails if other machines would need no token at the page, if an
+/// option of the store is none, if the store cannot be opened, or if an address is taken.
 pub fn start(mut config: Config) -> io::Result<Running> {
     // Half of them for clients, a quarter for readers of files, and the rest for what is written.
     let descriptors = descriptors();
     config.clients_possible = u32::try_from(descriptors / 2).unwrap_or(u32::MAX);
     config.max_clients = config.max_clients.min(config.clients_possible);
     open_files::set_max(descriptors / 4);
+    let guard = PageGuard::of(&config)?;
     let mut options =
         config.store_options().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     options.durability = Durability::Os;
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
-    Running::start(Arc::new(ServerShared::new(config, store)))
+    Running::start(Arc::new(ServerShared::new(config, store)), guard)
 }
 
 /// Descriptors that this process may have, after it has asked for as many as it may ask for.

@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     }
     let ran = start(config).map_err(|error| error.to_string()).and_then(|server| {
         server.stop_at_signals().map_err(|error| error.to_string())?;
-        let lines = server.examples().into_iter().map(|it| format!("ready: {it}\n"));
+        let page = server.http_address().map(|it| format!("page: http://{it}\n"));
+        let lines = server.examples().into_iter().map(|it| format!("ready: {it}\n")).chain(page);
         // A reader that has gone is no reason to stop.
         let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
         server.wait().map_err(|error| error.to_string())

@@ -25,6 +25,7 @@ use tokio::task::LocalSet;
 use self::budget::ClientBudget;
 use self::listener::Listener;
 use self::socket::Accepted;
+use crate::http::{HttpServer, PageGuard};
 use crate::shared::ServerShared;
 
 /// Threads that may wait, for each processor, and at least.
@@ -55,13 +56,15 @@ pub struct Running {
     /// The thread that syncs before replies, where they are to be durable.
     syncer: JoinHandle<()>,
     sweeper: JoinHandle<()>,
+    /// The page, if there is one.
+    http: Option<HttpServer>,
     /// Of the accepting tasks and the pool.
     runtime: Runtime,
 }
 
 impl Running {
-    /// Listens, and lets clients in.
-    pub(crate) fn start(shared: Arc<ServerShared>) -> io::Result<Self> {
+    /// Listens, and lets clients in, and those that watch as far as `guard` does.
+    pub(crate) fn start(shared: Arc<ServerShared>, guard: PageGuard) -> io::Result<Self> {
         let processors = std::thread::available_parallelism()?.get();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -94,7 +97,9 @@ impl Running {
         let sweeper = std::thread::Builder::new()
             .name("cleave-sweeper".to_owned())
             .spawn(move || of_sweeper.sweeper.run(&of_sweeper.store))?;
-        Ok(Self { shared, addresses, workers, syncer, sweeper, runtime })
+        let start_http = |address| HttpServer::start(address, guard, shared.clone());
+        let http = shared.config.load().http.map(start_http).transpose()?;
+        Ok(Self { shared, addresses, workers, syncer, sweeper, http, runtime })
     }
 
     /// The addresses where it listens; none if it does at a socket of the file system alone.
@@ -114,6 +119,11 @@ impl Running {
     /// elements of these, and the register of which key has which. Writes wait meanwhile.
     pub fn audit(&self) -> cleavedb::Result<Vec<String>> {
         self.shared.store.audit().map(|audit| audit.wrong)
+    }
+
+    /// Where the page is, if there is one.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
     }
 
     /// Tells it to stop: clients get the replies of what they have sent, and the store is closed.
@@ -154,6 +164,7 @@ impl Running {
         self.shared.syncer.end();
         self.shared.sweeper.end();
         [self.syncer, self.sweeper].into_iter().for_each(|thread| _ = thread.join());
+        self.http.into_iter().for_each(HttpServer::end);
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
     }

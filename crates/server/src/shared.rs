@@ -1,7 +1,7 @@
 //! What all clients of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
@@ -10,21 +10,9 @@ use crate::clients::Clients;
 use crate::config::Config;
 use crate::exec::{Store, Sweeper, Syncer};
 use crate::model::scan::Scans;
+use crate::observe::counts::Counts;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-
-/// Counts since the start.
-#[derive(Default)]
-pub struct Counts {
-    /// Clients that are connected.
-    pub clients: AtomicU64,
-    /// Clients that have connected.
-    pub connections: AtomicU64,
-    /// Commands that were run.
-    pub commands: AtomicU64,
-    /// Commands that had to wait, in threads that may.
-    pub in_pool: AtomicU64,
-}
 
 /// What all clients share.
 pub struct ServerShared {

@@ -94,6 +94,21 @@ pub struct Config {
     /// Threads that run commands; 0 for one a processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
+    /// The address of the page, of metrics and of health, over HTTP; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
+    /// A file with the token that the page asks for, which other machines need
+    #[arg(long, value_name = "FILE")]
+    pub http_token_file: Option<PathBuf>,
+    /// Whether the page shows keys and values [default: on the loopback address]
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "yes")]
+    #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    pub http_browse: Option<bool>,
+    /// Whether the page changes keys and sends clients away
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "yes")]
+    #[arg(default_value = "no", action = clap::ArgAction::Set)]
+    #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    pub http_edit: bool,
     /// An option of the store, as record_cache_bytes=1GiB or preset=hoakv
     #[arg(long = "with", value_name = "NAME=VALUE", value_delimiter = ' ')]
     pub store: Vec<String>,

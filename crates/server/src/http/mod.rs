@@ -1,0 +1,175 @@
+//! The page: what people and programs that watch the server see, over HTTP.
+//!
+//! It has a thread with a runtime of its own, so that a busy server still says how it is.
+
+mod guard;
+mod live;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Form, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use self::guard::PageGuard;
+
+use self::guard::{ShownToken, protect};
+use self::live::Watchers;
+use crate::observe::prometheus;
+use crate::shared::ServerShared;
+
+/// Most connections at once, and most bytes and lines of the head of a request.
+const CONNECTIONS_MAX: usize = 128;
+const HEAD_MAX: usize = 16 << 10;
+const HEADERS_MAX: usize = 64;
+
+/// How long a request may take to arrive, and then to be answered.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What every request needs.
+#[derive(Clone)]
+struct Page {
+    shared: Arc<ServerShared>,
+    guard: PageGuard,
+    watchers: Watchers,
+}
+
+/// The page of a server, which runs until it is ended.
+pub struct HttpServer {
+    address: SocketAddr,
+    ended: CancellationToken,
+    thread: JoinHandle<()>,
+}
+
+impl HttpServer {
+    /// Listens at an address.
+    pub fn start(
+        address: SocketAddr,
+        guard: PageGuard,
+        shared: Arc<ServerShared>,
+    ) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(address))?;
+        let (address, ended) = (listener.local_addr()?, CancellationToken::new());
+        let watchers = Watchers::default();
+        let page = Page { shared, guard: guard.at(address.port()), watchers };
+        let until = ended.clone();
+        let thread =
+            std::thread::Builder::new().name("cleave-http".to_owned()).spawn(move || {
+                runtime.block_on(serve(listener, router(page), until));
+                runtime.shutdown_background();
+            })?;
+        Ok(Self { address, ended, thread })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it, with all its connections.
+    pub fn end(self) {
+        self.ended.cancel();
+        // A panic was reported by its thread.
+        let _ = self.thread.join();
+    }
+}
+
+/// Accepts connections up to the most at once; those above are closed.
+async fn serve(listener: TcpListener, router: Router, ended: CancellationToken) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = ended.cancelled() => return,
+        };
+        let Ok((socket, _)) = accepted else {
+            // No descriptor is left, or the client has gone.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let mut connection = http1::Builder::new();
+            connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+            connection.max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
+            // A client that has gone is no error of the server.
+            let _ = connection.serve_connection(TokioIo::new(socket), service).await;
+            drop(place);
+        });
+    }
+}
+
+fn router(page: Page) -> Router {
+    let html = "text/html; charset=utf-8";
+    Router::new()
+        .route("/", file(html, include_str!("page/index.html")))
+        .route("/login", file(html, include_str!("page/login.html")).post(login))
+        .route("/script.js", file("text/javascript", include_str!("page/script.js")))
+        .route("/style.css", file("text/css", include_str!("page/style.css")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("page/icon.svg")))
+        .route("/health/live", get(async || "live\n"))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/api/live", get(live::stream))
+        .layer(from_fn_with_state(page.clone(), guarded))
+        .with_state(page)
+}
+
+fn file(kind: &'static str, text: &'static str) -> MethodRouter<Page> {
+    get(async move || ([(CONTENT_TYPE, kind)], text))
+}
+
+/// Lets a request through if the guard does, for a limited time.
+async fn guarded(State(page): State<Page>, request: Request, next: Next) -> Response {
+    let late = || (StatusCode::REQUEST_TIMEOUT, "the answer took too long\n").into_response();
+    protect(match page.guard.refusal(&request) {
+        Some(refusal) => refusal,
+        None => {
+            let answer = tokio::time::timeout(ANSWER_TIME, next.run(request));
+            answer.await.unwrap_or_else(|_| late())
+        }
+    })
+}
+
+async fn login(State(page): State<Page>, Form(shown): Form<ShownToken>) -> Response {
+    page.guard.login(Some(shown))
+}
+
+/// Whether clients are served: not if writes are refused after a failure, or the server stops.
+async fn ready(State(page): State<Page>) -> Response {
+    if page.shared.stop.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the server stops\n").into_response();
+    }
+    match page.shared.store.db().metrics().poisoned {
+        None => "ready\n".into_response(),
+        Some(why) => {
+            let why = format!("writes are refused: {why}\n");
+            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        }
+    }
+}
+
+async fn metrics(State(page): State<Page>) -> Response {
+    let ServerShared { store, counts, .. } = &*page.shared;
+    let text = prometheus::text(&store.db().metrics(), counts, page.shared.uptime());
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(CONTENT_TYPE, kind)], text).into_response()
+}

@@ -1,0 +1,285 @@
+//! The page: health, metrics, tokens, and requests that are none.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use cleavedb_server::{Config, Running, start};
+
+const TOKEN: &str = "0123456789abcdef0123";
+
+/// A server with a page, which is stopped at the end of its test.
+struct Server {
+    running: Option<Running>,
+    dir: tempfile::TempDir,
+}
+
+/// What a server answered.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Server {
+    fn start(change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(&dir);
+        change(&mut config);
+        Self { running: Some(start(config).unwrap()), dir }
+    }
+
+    /// A server whose page asks for the token.
+    fn with_token() -> Self {
+        Self::start(|config| config.http_token_file = Some(token_file(TOKEN)))
+    }
+
+    fn page(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().http_address().unwrap()
+    }
+
+    /// The replies of the server to these lines.
+    fn redis(&self, lines: &str) -> String {
+        let mut client = TcpStream::connect(self.running.as_ref().unwrap().addresses()[0]).unwrap();
+        client.write_all(format!("{lines}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).unwrap();
+        replies
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.page()).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client
+    }
+
+    /// The answer to what is sent, up to the end of the connection.
+    fn sent(&self, request: &[u8]) -> Answer {
+        let mut client = self.connect();
+        // The server may have answered and gone before all is sent.
+        let _ = client.write_all(request);
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    fn asked(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        let mut lines = vec![format!("{method} {path} HTTP/1.1"), "Connection: close".to_owned()];
+        if !headers.iter().any(|line| line.starts_with("Host:")) {
+            lines.push(format!("Host: {}", self.page()));
+        }
+        lines.extend(headers.iter().map(|line| (*line).to_owned()));
+        lines.push(format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        self.sent(lines.join("\r\n").as_bytes())
+    }
+
+    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        self.asked("GET", path, headers, "")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let running = self.running.take().unwrap();
+        running.stop();
+        running.wait().unwrap();
+    }
+}
+
+fn config(dir: &tempfile::TempDir) -> Config {
+    let mut config = Config::new(dir.path().join("store"));
+    config.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    config.http = Some("127.0.0.1:0".parse().unwrap());
+    config
+}
+
+/// A file with a token, which stays until the process ends.
+fn token_file(token: &str) -> std::path::PathBuf {
+    let path = tempfile::NamedTempFile::new().unwrap().keep().unwrap().1;
+    std::fs::write(&path, format!("{token}\n")).unwrap();
+    path
+}
+
+/// Why a server does not start.
+fn refusal(change: impl FnOnce(&mut Config)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir);
+    change(&mut config);
+    let why = start(config).err().expect("a server that does not start").to_string();
+    assert!(!dir.path().join("store").exists());
+    why
+}
+
+#[test]
+fn health_and_metrics_are_those_of_the_server() {
+    let server = Server::start(|_| {});
+    server.redis("SET a 1\r\nGET a");
+    assert_eq!(server.get("/health/live", &[]).body, "live\n");
+    let ready = server.get("/health/ready", &[]);
+    assert_eq!((ready.status, &*ready.body), (200, "ready\n"));
+    let metrics = server.get("/metrics", &[]);
+    assert!(metrics.head.contains("content-type: text/plain; version=0.0.4"));
+    assert!(metrics.body.contains("\ncleavedb_server_commands_total 3\n"), "{}", metrics.body);
+    assert!(metrics.body.contains("\ncleavedb_writes_total "));
+    for line in metrics.body.lines().filter(|line| !line.starts_with('#')) {
+        let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+        assert!(value.is_some(), "{line}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_is_alive_but_not_ready() {
+    let server = Server::start(|_| {});
+    server.running.as_ref().unwrap().stop();
+    assert_eq!(server.get("/health/live", &[]).status, 200);
+    assert_eq!(server.get("/health/ready", &[]).status, 503);
+}
+
+#[test]
+fn every_answer_tells_the_browser_to_be_careful() {
+    let server = Server::with_token();
+    for path in ["/", "/login", "/style.css", "/metrics", "/api/live", "/nowhere"] {
+        let head = server.get(path, &[]).head;
+        for line in [
+            "content-security-policy: default-src 'self'; ",
+            "x-content-type-options: nosniff",
+            "x-frame-options: deny",
+            "referrer-policy: no-referrer",
+        ] {
+            assert!(head.contains(line), "{path}: {head}");
+        }
+    }
+}
+
+#[test]
+fn names_that_other_sites_gave_this_machine_are_refused() {
+    let server = Server::start(|_| {});
+    for host in ["Host: evil.example", "Host: localhost.evil.example:80"] {
+        assert_eq!(server.get("/metrics", &[host]).status, 421, "{host}");
+    }
+    for host in ["Host: localhost", "Host: [::1]:80", "Host: 127.0.0.1"] {
+        assert_eq!(server.get("/metrics", &[host]).status, 200, "{host}");
+    }
+    assert_eq!(server.sent(b"GET /metrics HTTP/1.0\r\n\r\n").status, 421);
+}
+
+#[test]
+fn a_token_opens_all_doors_and_no_other_one_does() {
+    let server = Server::with_token();
+    for path in ["/health/live", "/health/ready", "/login", "/style.css"] {
+        assert_eq!(server.get(path, &[]).status, 200, "{path}");
+    }
+    let page = server.get("/", &[]);
+    assert_eq!((page.status, page.head.contains("location: /login")), (303, true));
+    let wrong = TOKEN.replace('f', "e");
+    for token in ["", "x", &TOKEN[1..], &wrong] {
+        for path in ["/metrics", "/api/live", "/script.js"] {
+            let bearer = format!("Authorization: Bearer {token}");
+            let cookie = format!("Cookie: cleave-{}={token}", server.page().port());
+            let answer = server.get(path, &[&bearer, &cookie]);
+            assert_eq!(answer.status, 401, "{path} {token}");
+        }
+        let answer = server.asked("POST", "/login", &[FORM], &format!("token={token}"));
+        assert!(answer.head.contains("location: /login?wrong"), "{token}");
+        assert!(!answer.head.contains("set-cookie"));
+    }
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(server.get("/metrics", &[&bearer]).status, 200);
+    let by_form = server.asked("POST", "/login", &[FORM], &format!("token={TOKEN}"));
+    for answer in [by_form, server.get(&format!("/?token={TOKEN}"), &[])] {
+        assert!(answer.head.contains("location: /\r\n"), "{}", answer.head);
+        let cookie = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+        let (cookie, how) = cookie.unwrap().split_once("; ").unwrap();
+        assert_eq!(how, "path=/; httponly; samesite=strict");
+        assert_eq!(server.get("/", &[&format!("Cookie: a=b; {cookie}")]).status, 200);
+    }
+}
+
+const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
+
+#[test]
+fn what_would_be_open_to_all_does_not_start() {
+    let beyond = |config: &mut Config| config.http = Some("0.0.0.0:0".parse().unwrap());
+    assert!(refusal(beyond).contains("--http-token-file"));
+    let why = refusal(|config| config.http_token_file = Some(token_file("short")));
+    assert!(why.contains("openssl rand -hex 32"), "{why}");
+    let why = refusal(|config| config.http_token_file = Some("/nowhere/token".into()));
+    assert!(why.contains("/nowhere/token"), "{why}");
+    let browse = |config: &mut Config| {
+        config.requirepass = Some("secret".to_owned());
+        config.http_browse = Some(true);
+    };
+    assert!(refusal(browse).contains("--http-browse"));
+    let taken = Server::start(|_| {});
+    let page = taken.page();
+    let why = start(Config { http: Some(page), ..config(&tempfile::tempdir().unwrap()) });
+    assert!(why.err().unwrap().to_string().contains("in use"), "{}", taken.dir.path().display());
+}
+
+#[test]
+fn changes_need_a_header_that_other_sites_cannot_send() {
+    let server = Server::start(|_| {});
+    assert_eq!(server.asked("POST", "/metrics", &[], "").status, 403);
+    assert_eq!(server.asked("POST", "/metrics", &["X-Cleave-Page: 1"], "").status, 405);
+}
+
+#[test]
+fn what_is_no_request_ends_its_connection_alone() {
+    let server = Server::start(|_| {});
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(64 << 10));
+    let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "A: b\r\n".repeat(1000));
+    for (request, statuses) in [
+        (&b"\0\xff\xff\r\n\r\n"[..], &[400][..]),
+        (b"*1\r\n$4\r\nPING\r\n", &[400]),
+        (b"GET / HTTP/9.9\r\n\r\n", &[400, 505]),
+        (long.as_bytes(), &[414, 431]),
+        (many.as_bytes(), &[431]),
+    ] {
+        let status = server.sent(request).status;
+        assert!(statuses.contains(&status), "{status}: {:?}", &request[..20.min(request.len())]);
+    }
+    let mut draw = fastrand::Rng::with_seed(7);
+    for _ in 0..200 {
+        let noise: Vec<u8> = (0..draw.usize(1..300)).map(|_| draw.u8(..)).collect();
+        server.sent(&[&noise[..], b"\r\n\r\n"].concat());
+    }
+    assert_eq!(server.get("/health/live", &[]).status, 200);
+}
+
+#[test]
+fn watchers_are_told_each_second_and_those_above_the_most_are_not() {
+    let server = Server::start(|_| {});
+    let watch = || {
+        let mut client = server.connect();
+        let host = server.page();
+        let request = format!("GET /api/live HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        let mut lines = BufReader::new(client);
+        let mut status = String::new();
+        lines.read_line(&mut status).unwrap();
+        (status, lines)
+    };
+    let mut watchers: Vec<_> = (0..32).map(|_| watch()).collect();
+    assert!(watchers.iter().all(|(status, _)| status.contains("200")));
+    assert!(watch().0.contains("503"));
+    let data = watchers[0].1.by_ref().lines().map(Result::unwrap);
+    let mut data = data.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+    for _ in 0..2 {
+        let figures: serde_json::Value = serde_json::from_str(&data.next().unwrap()).unwrap();
+        assert_eq!(figures["clients"], 0);
+    }
+    drop(watchers);
+    // The places come back when the server sees that their watchers have gone.
+    while !watch().0.contains("200") {}
+}
+
+#[test]
+fn connections_that_say_nothing_leave_room_for_others() {
+    let server = Server::start(|_| {});
+    let held: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    assert_eq!(server.get("/health/live", &[]).status, 200);
+    drop(held);
+}

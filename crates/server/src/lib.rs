@@ -43,6 +43,8 @@ pub use self::net::Running;
 
 use self::exec::Store;
 use self::http::PageGuard;
+use self::observe::Observer;
+use self::observe::work::BackgroundWork;
 use self::shared::ServerShared;
 
 /// Opens the store and lets clients in. The process gets as many descriptors as it may have, which
@@ -58,9 +60,11 @@ pub fn start(mut config: Config) -> io::Result<Running> {
     let mut options =
         config.store_options().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     options.durability = Durability::Os;
+    let work = Arc::<BackgroundWork>::default();
+    options.listeners.push(work.clone());
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
-    Running::start(Arc::new(ServerShared::new(config, store)), guard)
+    Running::start(Arc::new(ServerShared::new(config, store, Observer::new(work))), guard)
 }
 
 /// Descriptors that this process may have, after it has asked for as many as it may ask for.

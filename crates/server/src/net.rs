@@ -26,6 +26,7 @@ use self::budget::ClientBudget;
 use self::listener::Listener;
 use self::socket::Accepted;
 use crate::http::{HttpServer, PageGuard};
+use crate::observe::times::WorkerTimes;
 use crate::shared::ServerShared;
 
 /// Threads that may wait, for each processor, and at least.
@@ -77,12 +78,12 @@ impl Running {
         let addresses = listeners.iter().filter_map(|it| it.address().transpose());
         let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
         let count = if config.workers == 0 { processors } else { config.workers };
-        let rooms = Rooms {
-            shared: shared.clone(),
-            budget: ClientBudget::new(config.client_memory),
-            pool: runtime.handle().clone(),
+        let budget = ClientBudget::new(config.client_memory);
+        let start = |number| {
+            let (shared, budget, pool) = (shared.clone(), budget.clone(), runtime.handle().clone());
+            let times = shared.observer.worker();
+            worker(number, Rooms { shared, budget, pool, times })
         };
-        let start = |number| worker(number, rooms.clone());
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors: Arc<[Door]> = workers.iter().map(|worker| worker.door.clone()).collect();
         for listener in listeners {
@@ -186,6 +187,8 @@ struct Rooms {
     budget: Arc<ClientBudget>,
     /// Where commands run that wait.
     pool: Handle,
+    /// Where the worker counts calls.
+    times: Arc<WorkerTimes>,
 }
 
 fn worker(number: usize, rooms: Rooms) -> io::Result<Worker> {

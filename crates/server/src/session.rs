@@ -1,6 +1,8 @@
 //! A client's session: what it has chosen, and the commands about that.
 
 mod about;
+mod calls;
+mod slow_log;
 mod client;
 mod transaction;
 
@@ -15,10 +17,12 @@ use crate::command::args::{is, number, showing, shown, syntax};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
 use crate::exec::{Answer, Blind, Effects, Halt, Held, View};
+use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::integer;
 use crate::shared::ServerShared;
 
+use self::calls::SessionCalls;
 use self::client::WantedReplies;
 use self::transaction::ClientTransaction;
 
@@ -35,11 +39,12 @@ pub struct ClientSession {
     /// Whether it has said who it is, or need not.
     is_known: bool,
     transaction: ClientTransaction,
+    calls: SessionCalls,
 }
 
 impl ClientSession {
-    /// The session of a new client.
-    pub fn new(shared: &ServerShared, client: Arc<Connected>) -> Self {
+    /// The session of a new client, whose calls are counted in `times`.
+    pub fn new(shared: &ServerShared, client: Arc<Connected>, times: Arc<WorkerTimes>) -> Self {
         let is_known = shared.config.load().requirepass.is_none();
         client.set_known(is_known);
         Self {
@@ -50,6 +55,7 @@ impl ClientSession {
             wanted: WantedReplies::All,
             is_known,
             transaction: ClientTransaction::default(),
+            calls: SessionCalls::new(times),
         }
     }
 
@@ -66,7 +72,13 @@ impl ClientSession {
         may_wait: bool,
     ) -> Result<Reply, Waits> {
         let reply = self.answer(shared, args, may_wait)?;
+        self.calls.end(&shared.observer, &self.client, args, &reply);
         Ok(self.wanted(reply))
+    }
+
+    /// Says that the next command begins now.
+    pub fn begin(&mut self) {
+        self.calls.begin();
     }
 
     fn answer(
@@ -78,12 +90,14 @@ impl ClientSession {
         let command = match self.checked(args) {
             Ok(command) => command,
             Err(why) if is(args[0], "EXEC") => {
+                self.calls.reject(args);
                 self.end_transaction(shared);
                 let why = why.strip_prefix(b"ERR ").unwrap_or(&why);
                 let before = b"EXECABORT Transaction discarded because of: ";
                 return Ok(Reply::error([before, why].concat()));
             }
             Err(why) => {
+                self.calls.reject(args);
                 self.transaction.refuse();
                 return Ok(Reply::error(why));
             }
@@ -92,6 +106,7 @@ impl ClientSession {
             self.transaction.queue(command, args);
             return Ok(Reply::Status("QUEUED"));
         }
+        self.calls.run(command);
         let answer = match command.action {
             CommandAction::Data(run) => self.run_data(shared, command, args, may_wait, run),
             CommandAction::Session => self.run_own(shared, command, args, may_wait),
@@ -147,7 +162,7 @@ impl ClientSession {
     /// Runs a command that writes without a look at what was there, behind the `effects` of others
     /// like it, and adds its own; none if the command is another one, and is to be run by itself.
     pub fn run_blind<'a>(
-        &self,
+        &mut self,
         shared: &'a ServerShared,
         blind: &'a Blind,
         args: &[&'a [u8]],
@@ -163,25 +178,35 @@ impl ClientSession {
         let answer = run(args, &mut view);
         *effects = view.into_effects();
         match answer {
-            Ok(reply) | Err(Halt::Error(reply)) => Some(reply),
+            Ok(reply) | Err(Halt::Error(reply)) => {
+                self.calls.gather(&shared.observer, command, &reply);
+                Some(reply)
+            }
             Err(Halt::Wait) => None,
         }
     }
 
     /// Commits what several such commands have changed; the error is the reply of each.
     pub fn commit_blind(
-        &self,
+        &mut self,
         shared: &ServerShared,
         effects: &Effects<'_>,
         may_wait: bool,
     ) -> Result<Option<Reply>, Waits> {
-        let keys = effects.keys.keys().map(|(_, key)| &**key);
-        let Some(_held) = shared.store.locks.take(keys, may_wait) else { return Err(Waits) };
-        match self.commit(shared, effects, may_wait) {
-            Ok(()) => Ok(None),
-            Err(Halt::Error(error)) => Ok(Some(error)),
-            Err(Halt::Wait) => Err(Waits),
+        if !self.calls.are_gathered() {
+            return Ok(None);
         }
+        let keys = effects.keys.keys().map(|(_, key)| &**key);
+        let Some(_held) = shared.store.locks.take(keys.clone(), may_wait) else {
+            return Err(Waits);
+        };
+        let failed = match self.commit(shared, effects, may_wait) {
+            Ok(()) => None,
+            Err(Halt::Error(error)) => Some(error),
+            Err(Halt::Wait) => return Err(Waits),
+        };
+        self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
+        Ok(failed)
     }
 
     fn commit(&self, shared: &ServerShared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
@@ -223,7 +248,7 @@ impl ClientSession {
             }
             "reset" => {
                 self.unwatch(shared);
-                *self = Self::new(shared, self.client.clone());
+                *self = Self::new(shared, self.client.clone(), self.calls.times());
                 self.client.choose(|chosen| *chosen = Chosen::default());
                 Ok(Reply::Status("RESET"))
             }
@@ -242,7 +267,9 @@ impl ClientSession {
                 Ok(Reply::OK)
             }
             "config|rewrite" if !may_wait => Err(Halt::Wait),
+            name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
             name if name.starts_with("client|") => self.client(shared, name, args),
+            "info" if !may_wait => Err(Halt::Wait),
             name => about::about(shared, name, args),
         }
     }

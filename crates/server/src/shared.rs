@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::exec::{Store, Sweeper, Syncer};
 use crate::model::scan::Scans;
-use crate::observe::counts::Counts;
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use crate::observe::{Observer, ProcessFigures, ServerFigures};
 
 /// What all clients share.
 pub struct ServerShared {
@@ -30,20 +29,18 @@ pub struct ServerShared {
     pub clients: Clients,
     /// Cursors of scans.
     pub scans: Scans,
-    /// Counts.
-    pub counts: Counts,
+    /// What is counted.
+    pub observer: Observer,
     /// Seconds since the start, as of the last second.
     pub seconds: AtomicU32,
     /// Says that the server is to stop.
     pub stop: CancellationToken,
-    /// When the server was started, since 1970.
-    pub started: Duration,
-    begun: Instant,
 }
 
 impl ServerShared {
     /// What clients of this store share.
-    pub fn new(config: Config, store: Store) -> Self {
+    pub fn new(config: Config, store: Store, observer: Observer) -> Self {
+        observer.slow_log.configure(&config);
         Self {
             config: ArcSwap::from_pointee(config),
             changes: Mutex::default(),
@@ -52,11 +49,9 @@ impl ServerShared {
             sweeper: Sweeper::default(),
             clients: Clients::default(),
             scans: Scans::default(),
-            counts: Counts::default(),
+            observer,
             seconds: AtomicU32::new(0),
             stop: CancellationToken::new(),
-            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            begun: Instant::now(),
         }
     }
 
@@ -68,12 +63,23 @@ impl ServerShared {
         let _one_at_a_time = self.changes.lock();
         let mut config = Config::clone(&self.config.load());
         change(&mut config)?;
+        self.observer.slow_log.configure(&config);
         self.config.store(Arc::new(config));
         Ok(())
     }
 
-    /// Time since the start.
-    pub fn uptime(&self) -> Duration {
-        self.begun.elapsed()
+    /// What the server and its store are like now.
+    pub fn figures(&self) -> ServerFigures<'_> {
+        let db = self.store.db();
+        ServerFigures {
+            config: self.config.load_full(),
+            observer: &self.observer,
+            clients: self.clients.all(),
+            options: db.options(),
+            metrics: db.metrics(),
+            directories: db.directories().unwrap_or_default(),
+            process: ProcessFigures::now(),
+            stops: self.stop.is_cancelled(),
+        }
     }
 }

@@ -269,7 +269,7 @@ fn watchers_are_told_each_second_and_those_above_the_most_are_not() {
     let mut data = data.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
     for _ in 0..2 {
         let figures: serde_json::Value = serde_json::from_str(&data.next().unwrap()).unwrap();
-        assert_eq!(figures["clients"], 0);
+        assert_eq!(figures["clients"]["count"], 0);
     }
     drop(watchers);
     // The places come back when the server sees that their watchers have gone.
@@ -282,4 +282,141 @@ fn connections_that_say_nothing_leave_room_for_others() {
     let held: Vec<_> = (0..100).map(|_| server.connect()).collect();
     assert_eq!(server.get("/health/live", &[]).status, 200);
     drop(held);
+}
+
+/// The value of a line of `INFO`.
+fn value<'a>(info: &'a str, name: &str) -> &'a str {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{name} in {info}"))
+}
+
+/// What a watcher of the page is told next.
+fn told(server: &Server) -> serde_json::Value {
+    let mut client = server.connect();
+    let host = server.page();
+    let request = format!("GET /api/live HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let lines = BufReader::new(client).lines().map(Result::unwrap);
+    let mut data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+    serde_json::from_str(&data.next().unwrap()).unwrap()
+}
+
+#[test]
+fn every_call_is_counted_once_with_what_became_of_it() {
+    let server = Server::start(|_| {});
+    let lines = [
+        "SET a 1",
+        "SET b 2",
+        "SET c",
+        "INCR a",
+        "SETRANGE a 536870912 x",
+        "NOSUCH a",
+        "MULTI",
+        "GET a",
+        "GET b",
+        "EXEC",
+        "GET a",
+        "DBSIZE",
+    ];
+    server.redis(&lines.join("\r\n"));
+    let info = server.redis("INFO all");
+    for (name, begin) in [
+        ("cmdstat_set", "calls=2,usec="),
+        ("cmdstat_get", "calls=3,usec="),
+        ("cmdstat_exec", "calls=1,usec="),
+        ("cmdstat_setrange", "calls=1,usec="),
+        ("errorstat_ERR", "count=3"),
+        ("db0", "keys=2"),
+        ("total_error_replies", "3"),
+    ] {
+        assert!(value(&info, name).starts_with(begin), "{name} {}", value(&info, name));
+    }
+    assert!(value(&info, "cmdstat_set").ends_with("rejected_calls=1,failed_calls=0"));
+    assert!(value(&info, "cmdstat_setrange").ends_with("rejected_calls=0,failed_calls=1"));
+    assert!(value(&info, "latency_percentiles_usec_get").starts_with("p50="));
+    assert!(!info.contains("cmdstat_nosuch"));
+    let told = server.redis("CONFIG RESETSTAT\r\nINFO commandstats errorstats");
+    assert!(!told.contains("cmdstat_set:") && !told.contains("errorstat_"), "{told}");
+}
+
+#[test]
+fn sections_are_those_that_are_asked_for() {
+    let server = Server::start(|_| {});
+    let sections = |words: &str| {
+        let info = server.redis(&format!("INFO {words}"));
+        let heads = info.lines().filter_map(|line| line.strip_prefix("# ").map(str::to_owned));
+        heads.collect::<Vec<_>>().join(" ")
+    };
+    let default = "Server Clients Memory Persistence Stats Replication CPU Errorstats Cluster \
+                   Keyspace CleaveDB";
+    assert_eq!(sections(""), default);
+    assert_eq!(sections("default"), default);
+    assert_eq!(sections("memory SERVER nothing"), "Server Memory");
+    assert!(sections("everything").contains("Commandstats Errorstats Latencystats"));
+    let info = server.redis("INFO");
+    let number = |name| value(&info, name).parse::<f64>().unwrap();
+    assert!(number("used_memory_rss") <= number("total_system_memory"));
+    assert!(number("space_amplification_goal") >= 1.0 && number("connected_clients") == 1.0);
+}
+
+#[test]
+fn slow_commands_are_kept_without_passwords() {
+    let server = Server::start(|config| {
+        config.slowlog_log_slower_than = 0;
+        config.requirepass = Some("secret".to_owned());
+        config.http_token_file = Some(token_file(TOKEN));
+    });
+    let long = "x".repeat(200);
+    let auth = "AUTH secret\r\nHELLO 2 AUTH default secret";
+    let lines =
+        format!("{auth}\r\nSET a {long}\r\nCONFIG SET requirepass secret\r\nSLOWLOG GET -1");
+    let log = server.redis(&lines);
+    let log = log.rsplit_once("\r\n*").map_or("", |_| &log);
+    assert_eq!(log.matches("secret").count(), 0, "{log}");
+    assert!(log.contains("(redacted)") && log.contains("... (72 more bytes)"), "{log}");
+    let kept = server.redis("AUTH secret\r\nSLOWLOG RESET\r\nSLOWLOG LEN");
+    assert!(kept.contains(":1\r\n"), "{kept}");
+    let pipeline = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n".repeat(100);
+    let gathered = server.redis(&format!("AUTH secret\r\n{pipeline}SLOWLOG GET"));
+    assert!(gathered.contains("$3\r\nset\r\n$1\r\na\r\n"), "{gathered}");
+}
+
+#[test]
+fn watchers_see_commands_jobs_and_slow_commands() {
+    let server = Server::start(|config| {
+        config.slowlog_log_slower_than = 0;
+        config.store = vec!["memory_bytes=48MiB".to_owned(), "preset=lsm".to_owned()];
+    });
+    let value = "v".repeat(60_000);
+    let writes: String = (0..800).map(|key| format!("SET {key} {value}\r\n")).collect();
+    server.redis(&format!("{writes}GET 1\r\nKEYS x*"));
+    let told = std::iter::repeat_with(|| {
+        std::thread::sleep(Duration::from_millis(200));
+        told(&server)
+    });
+    let is_whole = |told: &serde_json::Value| {
+        told["calls"][1]["recent"].as_u64() >= Some(800) && told["jobs"][0]["ended"] == true
+    };
+    let told = told.take(100).find(is_whole).expect("calls and jobs that are told");
+    assert_eq!(told["calls"][1]["group"], "writes");
+    assert!(told["calls"][1]["p99"].as_f64() > told["calls"][1]["p50"].as_f64().map(|it| it / 2.0));
+    assert_eq!((&told["calls"][0]["recent"], &told["calls"][2]["recent"]), (&1.into(), &1.into()));
+    assert!(told["amplification"]["user_bytes"].as_u64() > Some(40_000_000));
+    assert!(told["slow"][0]["args"].as_array().is_some_and(|args| !args.is_empty()));
+    assert_eq!(told["advice"], serde_json::json!([]));
+    assert_eq!(
+        (&told["server"]["browses"], &told["server"]["edits"]),
+        (&true.into(), &false.into())
+    );
+}
+
+#[test]
+fn metrics_and_info_tell_what_to_do() {
+    let server = Server::start(|config| config.max_clients = 1);
+    let _held = TcpStream::connect(server.running.as_ref().unwrap().addresses()[0]).unwrap();
+    let advised = |metrics: &str| metrics.contains("cleavedb_server_advice{name=\"clients\"} 1\n");
+    while !advised(&server.get("/metrics", &[]).body) {}
+    assert!(told(&server)["advice"][0]["cause"].as_str().unwrap().contains("1 of at most 1"));
+    let metrics = server.get("/metrics", &[]).body;
+    assert!(metrics.contains("cleavedb_server_advice{name=\"poisoned\"} 0\n"));
 }

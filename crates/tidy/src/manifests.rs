@@ -24,7 +24,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("cli", &["cleavedb", "named", "units"]),
     ("capi", &["cleavedb", "named"]),
     ("python", &["cleavedb", "named"]),
-    ("server", &["cleavedb", "named"]),
+    ("server", &["cleavedb", "named", "units"]),
     ("bench", &["units"]),
     ("bench-cli", &["cleavedb", "storage-sim", "units", "named", "bench", "cli"]),
     ("bench-peers", &["base", "storage", "values", "bench"]),

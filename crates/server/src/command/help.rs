@@ -84,6 +84,20 @@ const OBJECT: &[&str] = &[
     "    <key>.",
 ];
 
+/// `SLOWLOG HELP`, in Redis's words.
+pub const SLOWLOG: &[&str] = &[
+    "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];
+
 /// The reply of a `HELP` with these lines.
 pub fn help(lines: &[&'static str]) -> Reply {
     let last = ["HELP", "    Prints this help."];

@@ -94,6 +94,13 @@ pub struct Config {
     /// Threads that run commands; 0 for one a processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
+    /// Microseconds from which a command is in SLOWLOG; below 0 none is
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(i64).range(-1..), allow_negative_numbers = true)]
+    pub slowlog_log_slower_than: i64,
+    /// Commands that SLOWLOG has at most
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub slowlog_max_len: usize,
     /// The address of the page, of metrics and of health, over HTTP; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,

@@ -32,15 +32,15 @@ const fn row(name: &'static str, changes: ChangeAllowed, get: fn(&Config) -> Str
     ConfigRow { name, get, changes }
 }
 
-/// A number of at most 31 bits, and at least as large.
-fn number(text: &[u8], least: u32, most: u32) -> Result<u32, String> {
+/// A number within bounds.
+fn number<N: TryFrom<i64>>(text: &[u8], least: i64, most: i64) -> Result<N, String> {
     let number = integer(text).ok_or("argument couldn't be parsed into an integer")?;
-    let is_there = |number: &u32| (least..=most).contains(number);
-    let why = || format!("argument must be between {least} and {most} inclusive");
-    u32::try_from(number).ok().filter(is_there).ok_or_else(why)
+    let is_there = |number: &i64| (least..=most).contains(number);
+    let number = Some(number).filter(is_there).and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
-const MOST: u32 = i32::MAX.cast_unsigned();
+const MOST: i64 = i32::MAX as i64;
 
 fn yes_or_no(text: &[u8]) -> Result<bool, String> {
     match text {
@@ -58,7 +58,7 @@ fn set_appendfsync(config: &mut Config, text: &[u8]) -> Result<(), String> {
 }
 
 fn set_max_clients(config: &mut Config, text: &[u8]) -> Result<(), String> {
-    let (wanted, possible) = (number(text, 1, u32::MAX)?, config.clients_possible);
+    let (wanted, possible): (u32, _) = (number(text, 1, u32::MAX.into())?, config.clients_possible);
     if wanted > possible {
         return Err(format!(
             "The operating system is not able to handle the specified number of clients, try with \
@@ -114,6 +114,22 @@ const ROWS: &[ConfigRow] = &[
         config.requirepass.clone().unwrap_or_default()
     }),
     row("save", ChangeAllowed::ToItself, |_| String::new()),
+    row(
+        "slowlog-log-slower-than",
+        ChangeAllowed::To("slowlog_log_slower_than", |config, text| {
+            config.slowlog_log_slower_than = number(text, -1, i64::MAX)?;
+            Ok(())
+        }),
+        |config| config.slowlog_log_slower_than.to_string(),
+    ),
+    row(
+        "slowlog-max-len",
+        ChangeAllowed::To("slowlog_max_len", |config, text| {
+            config.slowlog_max_len = number(text, 0, i64::MAX)?;
+            Ok(())
+        }),
+        |config| config.slowlog_max_len.to_string(),
+    ),
     row(
         "tcp-keepalive",
         ChangeAllowed::To("tcp_keepalive", |config, text| {

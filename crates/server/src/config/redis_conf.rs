@@ -13,8 +13,16 @@ const RENAMED: [(&str, &str); 3] = [
 ];
 
 /// Directives with an option of this name.
-const ALIKE: [&str; 6] =
-    ["appendfsync", "databases", "protected-mode", "requirepass", "tcp-keepalive", "timeout"];
+const ALIKE: [&str; 8] = [
+    "appendfsync",
+    "databases",
+    "protected-mode",
+    "requirepass",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+    "tcp-keepalive",
+    "timeout",
+];
 
 /// Directives that protect something, so that a server without them would be open.
 const PROTECTS: [(&str, &str); 3] = [

@@ -73,6 +73,11 @@ impl Store {
         self.databases.len()
     }
 
+    /// About how many keys a database has.
+    pub fn about_keys(&self, database: usize) -> Answer<u64> {
+        self.databases[database].approximate_size(..).map(|size| size.entries).map_err(failed)
+    }
+
     /// The keyspace of a database's keys; none if there is no such database.
     pub(super) fn database(&self, number: usize) -> Option<&Keyspace> {
         self.databases.get(number)

@@ -73,14 +73,26 @@ impl PageGuard {
                 config.http.map_or_else(String::new, |address| address.to_string())
             )));
         }
-        let is_free = config.requirepass.is_none() || token.is_some();
-        let browses = config.http_browse.unwrap_or(is_loopback && is_free);
-        if (browses || config.http_edit) && !is_free {
+        let mut guard = Self {
+            token,
+            browses: config.http_browse == Some(true),
+            edits: config.http_edit,
+            cookie: String::new(),
+        };
+        let may_show = guard.may_show(config);
+        if (guard.browses || guard.edits) && !may_show {
             let why = "keys at the page would need no password: say --http-token-file, or leave \
                        out --http-browse and --http-edit";
             return Err(refused(why.to_owned()));
         }
-        Ok(Self { token, browses, edits: config.http_edit, cookie: String::new() })
+        guard.browses = config.http_browse.unwrap_or(is_loopback && may_show);
+        Ok(guard)
+    }
+
+    /// Whether keys and values may be shown: the page asks for a token, or clients need no
+    /// password.
+    pub fn may_show(&self, config: &Config) -> bool {
+        self.token.is_some() || config.requirepass.is_none()
     }
 
     /// The guard of a page at this port.

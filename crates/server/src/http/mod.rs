@@ -3,6 +3,7 @@
 //! It has a thread with a runtime of its own, so that a busy server still says how it is.
 
 mod guard;
+mod told;
 mod live;
 
 use std::io;
@@ -48,6 +49,18 @@ struct Page {
     shared: Arc<ServerShared>,
     guard: PageGuard,
     watchers: Watchers,
+}
+
+impl Page {
+    /// Whether keys and values are shown: not if clients need a password, and the page no token.
+    fn browses(&self) -> bool {
+        self.guard.browses && self.guard.may_show(&self.shared.config.load())
+    }
+
+    /// Whether keys are changed and clients sent away.
+    fn edits(&self) -> bool {
+        self.guard.edits && self.guard.may_show(&self.shared.config.load())
+    }
 }
 
 /// The page of a server, which runs until it is ended.
@@ -168,8 +181,7 @@ async fn ready(State(page): State<Page>) -> Response {
 }
 
 async fn metrics(State(page): State<Page>) -> Response {
-    let ServerShared { store, counts, .. } = &*page.shared;
-    let text = prometheus::text(&store.db().metrics(), counts, page.shared.uptime());
+    let text = prometheus::text(&page.shared.figures());
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(CONTENT_TYPE, kind)], text).into_response()
 }

@@ -46,13 +46,13 @@ struct Connection {
 
 /// Serves a client until it goes, or the server stops.
 pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
-    let Rooms { shared, budget, pool } = rooms;
+    let Rooms { shared, budget, pool, times } = rooms;
     let socket = socket.enter()?;
-    let id = shared.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
-    let session = Some(ClientSession::new(&shared, client.clone()));
-    shared.counts.clients.fetch_add(1, Ordering::Relaxed);
+    let session = Some(ClientSession::new(&shared, client.clone(), times));
+    shared.observer.clients.fetch_add(1, Ordering::Relaxed);
     let mut connection = Connection {
         socket,
         shared,
@@ -69,13 +69,14 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         session.end_transaction(&connection.shared);
     }
     connection.shared.clients.remove(id);
-    connection.shared.counts.clients.fetch_sub(1, Ordering::Relaxed);
+    connection.shared.observer.clients.fetch_sub(1, Ordering::Relaxed);
     served
 }
 
 impl Connection {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
+            self.begin();
             let goes_on = self.run_all().await?;
             self.flush().await?;
             if !goes_on {
@@ -102,10 +103,19 @@ impl Connection {
             }
             match self.socket.try_read(&mut self.input) {
                 Ok(0) => return Ok(()),
-                Ok(_) => {}
+                Ok(len) => {
+                    _ = self.shared.observer.received.fetch_add(len as u64, Ordering::Relaxed)
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
+        }
+    }
+
+    /// Says that the next command begins now.
+    fn begin(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.begin();
         }
     }
 
@@ -125,6 +135,7 @@ impl Connection {
                 }
             }
             self.client.wake();
+            self.shared.observer.sent.fetch_add(self.output.len() as u64, Ordering::Relaxed);
             self.output.clear();
         }
         Ok(())
@@ -154,6 +165,7 @@ impl Connection {
             }
             if self.output.len() > OUTPUT_MAX {
                 self.flush().await?;
+                self.begin();
             }
         }
     }
@@ -163,7 +175,7 @@ impl Connection {
     fn turn(&mut self) -> Option<Turn> {
         let (turn, len, count) = self.decided()?;
         self.input.advance(len);
-        self.shared.counts.commands.fetch_add(count, Ordering::Relaxed);
+        self.shared.observer.commands.fetch_add(count, Ordering::Relaxed);
         Some(turn)
     }
 
@@ -173,10 +185,7 @@ impl Connection {
         let (shared, blind) = (&*self.shared, Blind { databases: self.shared.store.databases() });
         let gathered = gather(&self.input, &mut self.decoder, session, shared, &blind);
         let Gathered { effects, replies, mut len, next } = gathered;
-        let committed = match effects.is_empty() {
-            true => Ok(None),
-            false => session.commit_blind(shared, &effects, false),
-        };
+        let committed = session.commit_blind(shared, &effects, false);
         let committed = committed.map_err(|Waits| effects.to_owned());
         let ran = match next {
             NextCommand::Nothing => None,
@@ -221,7 +230,7 @@ impl Connection {
         J: FnOnce(&mut ClientSession, &Arc<ServerShared>) -> Result<T, Waits> + Send + 'static,
     {
         let Some(mut session) = self.session.take() else { return Err(io::Error::other("away")) };
-        self.shared.counts.in_pool.fetch_add(1, Ordering::Relaxed);
+        self.shared.observer.in_pool.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
         let ran = self.pool.spawn_blocking(move || {
             let ran = job(&mut session, &shared);
@@ -271,7 +280,7 @@ struct Gathered<'a> {
 fn gather<'a>(
     input: &'a [u8],
     decoder: &mut Decoder,
-    session: &ClientSession,
+    session: &mut ClientSession,
     shared: &'a ServerShared,
     blind: &'a Blind,
 ) -> Gathered<'a> {

@@ -1,4 +1,5 @@
-//! What a server does each second: it syncs, and sends clients away that are silent for too long.
+//! What a server does each second: it notes what was done, syncs, and sends clients away that are
+//! silent for too long.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,8 @@ pub(super) async fn each_second(shared: Arc<ServerShared>) {
             () = shared.stop.cancelled() => return,
         }
         let config = shared.config.load_full();
-        let now = shared.uptime().as_secs() as u32;
+        shared.observer.tick();
+        let now = shared.observer.uptime().as_secs() as u32;
         shared.seconds.store(now, Ordering::Relaxed);
         for client in shared.clients.all() {
             let is_slow = |most: u32| client.waited(now).is_some_and(|seconds| seconds > most);

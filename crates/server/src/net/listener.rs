@@ -101,6 +101,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<ServerShared>, doors:
         let clients = |door: &&Door| door.clients.load(Ordering::Relaxed);
         let all: usize = doors.iter().map(|door| clients(&door)).sum();
         if all >= config.max_clients as usize {
+            shared.observer.refused.fetch_add(1, Ordering::Relaxed);
             socket.refuse(b"-ERR max number of clients reached\r\n");
             continue;
         }

@@ -1,7 +1,6 @@
 //! Commands about the server and the client.
 
-use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
+use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clients::Connected;
@@ -10,12 +9,10 @@ use crate::command::glob;
 use crate::command::help::{self, help};
 use crate::command::table::{self, COMMANDS, CommandRow, KeyPlaces, flag};
 use crate::config;
-use crate::exec::{Answer, Halt};
+use crate::exec::{Answer, Halt, View};
+use crate::observe::info::{self, DatabaseKeys, REDIS_VERSION};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
-
-/// The version of Redis whose commands these are, for clients that ask.
-const REDIS_VERSION: &str = "7.0.15";
 
 fn bulk(text: impl Into<String>) -> Reply {
     Reply::Bulk(text.into().into())
@@ -53,8 +50,7 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
         "config|get" => Ok(config_get(shared, &args[2..])),
         "config|help" => Ok(help(help::CONFIG)),
         "config|resetstat" => {
-            shared.counts.commands.store(0, Ordering::Relaxed);
-            shared.counts.in_pool.store(0, Ordering::Relaxed);
+            shared.observer.reset();
             Ok(Reply::OK)
         }
         "config|rewrite" => match config::rewrite(&shared.config.load()) {
@@ -65,9 +61,12 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             shared.change_config(|config| config::set(config, &args[2..]))?;
             Ok(Reply::OK)
         }
-        "info" => Ok(info(shared, args)),
+        "info" => {
+            let keys = about_keys(shared)?;
+            Ok(Reply::Text(info::text(&shared.figures(), &keys, &args[1..]).into()))
+        }
         "time" => Ok(time()),
-        "lastsave" => Ok(Reply::Integer(shared.started.as_secs().cast_signed())),
+        "lastsave" => Ok(Reply::Integer(shared.observer.started.as_secs().cast_signed())),
         other => Err(Halt::error(format!("ERR '{other}' is not there"))),
     }
 }
@@ -146,50 +145,23 @@ fn time() -> Reply {
     Reply::bulks([since.as_secs().to_string(), since.subsec_micros().to_string()])
 }
 
-/// `INFO [section ...]`
-fn info(shared: &ServerShared, args: &[&[u8]]) -> Reply {
-    let is_asked = |name: &str| {
-        let everything = ["all", "default", "everything"];
-        args.len() == 1
-            || args[1..].iter().any(|word| {
-                is(word, name) || everything.iter().any(|everything| is(word, everything))
-            })
+/// Keys of a database that are counted one by one.
+const COUNTED_MAX: u64 = 10_000;
+
+/// About how many keys each database has.
+fn about_keys(shared: &ServerShared) -> Answer<Vec<DatabaseKeys>> {
+    let reads = shared.store.reads(true);
+    let of = |database| {
+        let (view, mut keys) = (View::new(&reads, &shared.scans, database, super::now()), 0);
+        view.walk(b"", false, &mut |_, _| {
+            keys += 1;
+            if keys < COUNTED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let is_estimate = keys == COUNTED_MAX;
+        if is_estimate {
+            keys = keys.max(shared.store.about_keys(database)?);
+        }
+        Ok(DatabaseKeys { database, keys, is_estimate })
     };
-    let (config, counts) = (shared.config.load(), &shared.counts);
-    let number = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed).to_string();
-    let sections: [(&str, Vec<(&str, String)>); 3] = [
-        (
-            "Server",
-            vec![
-                ("redis_version", REDIS_VERSION.to_owned()),
-                ("cleavedb_version", env!("CARGO_PKG_VERSION").to_owned()),
-                ("redis_mode", "standalone".to_owned()),
-                ("process_id", std::process::id().to_string()),
-                ("tcp_port", config.listen.first().map_or(0, |it| it.port()).to_string()),
-                ("uptime_in_seconds", shared.uptime().as_secs().to_string()),
-            ],
-        ),
-        (
-            "Clients",
-            vec![
-                ("connected_clients", number(&counts.clients)),
-                ("maxclients", config.max_clients.to_string()),
-            ],
-        ),
-        (
-            "Stats",
-            vec![
-                ("total_connections_received", number(&counts.connections)),
-                ("total_commands_processed", number(&counts.commands)),
-                ("cleavedb_commands_in_pool", number(&counts.in_pool)),
-            ],
-        ),
-    ];
-    let mut text = String::new();
-    for (name, lines) in sections.iter().filter(|(name, _)| is_asked(name)) {
-        let between = if text.is_empty() { "" } else { "\r\n" };
-        let _ = write!(text, "{between}# {name}\r\n");
-        lines.iter().for_each(|(name, value)| _ = write!(text, "{name}:{value}\r\n"));
-    }
-    Reply::Text(text.into())
+    (0..shared.store.databases()).map(of).collect()
 }

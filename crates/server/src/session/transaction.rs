@@ -1,6 +1,7 @@
 //! Transactions: commands that are queued and run as one, if no watched key was written.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{ClientSession, now};
 use crate::command::table::{CommandAction, CommandRow};
@@ -146,7 +147,7 @@ impl ClientSession {
             locks.take(named.chain(watched), may_wait)
         }
         .ok_or(Halt::Wait)?;
-        let now = now();
+        let (begun, now) = (Instant::now(), now());
         let has_ended = |watched: &WatchedKey| watched.until.is_some_and(|until| until <= now);
         if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
             return Ok(Reply::NilArray);
@@ -154,6 +155,7 @@ impl ClientSession {
         let reads = shared.store.reads(may_wait);
         let mut view = View::new(&reads, &shared.scans, self.database, now);
         let mut replies = Vec::with_capacity(calls.len());
+        let mut ends = Vec::with_capacity(calls.len());
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
@@ -168,12 +170,14 @@ impl ClientSession {
                 Ok(reply) | Err(Halt::Error(reply)) => reply,
                 Err(Halt::Wait) => return Err(Halt::Wait),
             };
+            ends.push((*command, Instant::now(), matches!(reply, Reply::Error(_))));
             replies.push(match changes_protocol {
                 true => Reply::Fixed(self.protocol, Box::new(reply)),
                 false => reply,
             });
         }
         self.commit(shared, &view.into_effects(), may_wait)?;
+        self.calls.add_queued(begun, &ends);
         Ok(Reply::Array(replies))
     }
 }

@@ -63,6 +63,8 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("command", Rule::Kind, "fewer commands, and no documentation"),
     ("config get", Rule::Kind, "options of its own"),
     ("info", Rule::Kind, "figures of its own"),
+    ("slowlog get", Rule::Kind, "clocks"),
+    ("slowlog len", Rule::Kind, "clocks"),
     ("debug", Rule::Refused, "an unknown command, not one that can be allowed"),
 ];
 

@@ -136,6 +136,13 @@ info server
 info V
 time
 lastsave
+slowlog get
+slowlog get I
+slowlog get V V
+slowlog help
+slowlog len
+slowlog reset
+slowlog V
 debug object K
 debug V
 wait 0 O

@@ -223,6 +223,21 @@ CONFIG GET nothing
 CONFIG HELP
 CONFIG REWRITE
 
+CONFIG SET slowlog-log-slower-than -2
+CONFIG SET slowlog-max-len -1
+CONFIG SET slowlog-max-len x
+CONFIG SET slowlog-log-slower-than -1 slowlog-max-len 7
+CONFIG GET slowlog-log-slower-than
+CONFIG GET slowlog-max-len
+SLOWLOG RESET
+SET a b
+SLOWLOG LEN
+SLOWLOG GET
+SLOWLOG HELP
+SLOWLOG GET 1 2
+SLOWLOG GET 9223372036854775807
+SLOWLOG GET 9223372036854775808
+
 CONFIG SET requirepass one
 PING
 CONFIG GET requirepass

@@ -1,0 +1,159 @@
+//! The calls of a session as they are counted: when each began, and what became of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::clients::Connected;
+use crate::command::args::is;
+use crate::command::table::{self, CommandRow};
+use crate::observe::Observer;
+use crate::observe::times::{CallError, WorkerTimes};
+use crate::resp::reply::Reply;
+
+/// The calls of a session. The end of one is the begin of the next, so that a clock is read once
+/// for each.
+pub(super) struct SessionCalls {
+    times: Arc<WorkerTimes>,
+    begun: Instant,
+    /// The command that runs.
+    running: Option<&'static CommandRow>,
+    /// Commands that ran, and whose writes are not committed yet.
+    gathered: Vec<&'static CommandRow>,
+}
+
+impl SessionCalls {
+    /// No calls yet; they are counted in `times`.
+    pub(super) fn new(times: Arc<WorkerTimes>) -> Self {
+        Self { times, begun: Instant::now(), running: None, gathered: Vec::new() }
+    }
+
+    /// Where calls are counted.
+    pub(super) fn times(&self) -> Arc<WorkerTimes> {
+        self.times.clone()
+    }
+
+    /// Says that the next command begins now.
+    pub(super) fn begin(&mut self) {
+        self.begun = Instant::now();
+    }
+
+    /// Says that a command runs.
+    pub(super) fn run(&mut self, command: &'static CommandRow) {
+        self.running = Some(command);
+    }
+
+    /// Counts a command that does not run.
+    pub(super) fn reject(&mut self, args: &[&[u8]]) {
+        if let Some(command) = table::find(args) {
+            self.times.add_error(command, CallError::Rejected);
+        }
+    }
+
+    /// Counts the command that has run, if one has, and the error that the client is told.
+    pub(super) fn end(
+        &mut self,
+        observer: &Observer,
+        client: &Connected,
+        args: &[&[u8]],
+        reply: &Reply,
+    ) {
+        let time = self.lap();
+        let running = self.running.take();
+        if let Reply::Error(text) = reply {
+            observer.add_error(text);
+        }
+        let Some(command) = running else { return };
+        self.times.add(command, 1, time, time);
+        if matches!(reply, Reply::Error(_)) {
+            self.times.add_error(command, CallError::Failed);
+        }
+        if observer.slow_log.is_slow(time) && command.name != "exec" {
+            let args = without_secrets(command, args);
+            observer.slow_log.add(time, &args, &client.address, client.chosen().name);
+        }
+    }
+
+    /// Notes a command that has run, and whose write is not committed yet.
+    pub(super) fn gather(
+        &mut self,
+        observer: &Observer,
+        command: &'static CommandRow,
+        reply: &Reply,
+    ) {
+        self.gathered.push(command);
+        if let Reply::Error(text) = reply {
+            observer.add_error(text);
+            self.times.add_error(command, CallError::Failed);
+        }
+    }
+
+    /// Whether there are such commands.
+    pub(super) fn are_gathered(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    /// Counts these commands, which wrote `keys`: all took as long as their commit, of which each
+    /// had a part.
+    pub(super) fn end_gathered<'a>(
+        &mut self,
+        observer: &Observer,
+        client: &Connected,
+        keys: impl Iterator<Item = &'a [u8]>,
+        failed: Option<&Reply>,
+    ) {
+        let time = self.lap();
+        let all = self.gathered.len() as u32;
+        for calls in self.gathered.chunk_by(|one, other| std::ptr::eq(*one, *other)) {
+            let (command, count) = (calls[0], calls.len() as u32);
+            self.times.add(command, count.into(), time, time / all * count);
+            if let Some(Reply::Error(text)) = failed {
+                for _ in 0..count {
+                    observer.add_error(text);
+                    self.times.add_error(command, CallError::Failed);
+                }
+            }
+        }
+        if observer.slow_log.is_slow(time) {
+            let name = self.gathered[0].name.as_bytes();
+            let args: Vec<&[u8]> = std::iter::once(name).chain(keys).collect();
+            observer.slow_log.add(time, &args, &client.address, client.chosen().name);
+        }
+        self.gathered.clear();
+    }
+
+    /// Counts the commands of a transaction: when each ended, and whether with an error.
+    pub(super) fn add_queued(
+        &mut self,
+        mut begun: Instant,
+        ends: &[(&'static CommandRow, Instant, bool)],
+    ) {
+        for (command, ended, has_failed) in ends {
+            let time = ended.duration_since(begun);
+            self.times.add(command, 1, time, time);
+            if *has_failed {
+                self.times.add_error(command, CallError::Failed);
+            }
+            begun = *ended;
+        }
+    }
+
+    /// The time since the last command ended.
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.duration_since(std::mem::replace(&mut self.begun, now))
+    }
+}
+
+/// The arguments of a command as they may be shown: passwords are not among them.
+fn without_secrets<'a>(command: &CommandRow, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let shown = match command.name {
+        "auth" => 1,
+        "hello" => 2,
+        "acl|setuser" => 3,
+        "config|set" if args.iter().any(|word| is(word, "requirepass")) => 2,
+        _ => args.len(),
+    };
+    let of =
+        |(at, argument): (usize, &&'a [u8])| if at < shown { argument } else { &b"(redacted)"[..] };
+    args.iter().enumerate().map(of).collect()
+}

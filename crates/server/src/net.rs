@@ -116,8 +116,8 @@ impl Running {
         self.addresses.iter().map(at).chain(socket).collect()
     }
 
-    /// What does not fit together in the store, a sentence each: keys of lists, hashes and sets, the
-    /// elements of these, and the register of which key has which. Writes wait meanwhile.
+    /// What does not fit together in the store, a sentence each: keys, the elements of collections,
+    /// and the register of which key has which. Writes wait meanwhile.
     pub fn audit(&self) -> cleavedb::Result<Vec<String>> {
         self.shared.store.audit().map(|audit| audit.wrong)
     }

@@ -7,16 +7,19 @@ mod client;
 mod transaction;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
+use tokio::sync::oneshot::Receiver;
 
 use crate::clients::{Chosen, Connected};
 use crate::command::args::{is, number, showing, shown, syntax};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
-use crate::exec::{Answer, Blind, Effects, Halt, Held, View};
+use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
+use crate::model::record::CollectionKind;
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::integer;
@@ -70,10 +73,18 @@ impl ClientSession {
         shared: &Arc<ServerShared>,
         args: &[&[u8]],
         may_wait: bool,
-    ) -> Result<Reply, Waits> {
-        let reply = self.answer(shared, args, may_wait)?;
-        self.calls.end(&shared.observer, &self.client, args, &reply);
-        Ok(self.wanted(reply))
+    ) -> Result<RanCommand, Waits> {
+        let ran = self.answer(shared, args, may_wait)?;
+        Ok(match ran {
+            RanCommand::Reply(reply) => {
+                self.calls.end(&shared.observer, &self.client, args, &reply);
+                RanCommand::Reply(self.wanted(reply))
+            }
+            RanCommand::Blocked(_) => {
+                self.calls.end(&shared.observer, &self.client, args, &Reply::Nil);
+                ran
+            }
+        })
     }
 
     /// Says that the next command begins now.
@@ -86,7 +97,7 @@ impl ClientSession {
         shared: &Arc<ServerShared>,
         args: &[&[u8]],
         may_wait: bool,
-    ) -> Result<Reply, Waits> {
+    ) -> Result<RanCommand, Waits> {
         let command = match self.checked(args) {
             Ok(command) => command,
             Err(why) if is(args[0], "EXEC") => {
@@ -94,25 +105,29 @@ impl ClientSession {
                 self.end_transaction(shared);
                 let why = why.strip_prefix(b"ERR ").unwrap_or(&why);
                 let before = b"EXECABORT Transaction discarded because of: ";
-                return Ok(Reply::error([before, why].concat()));
+                return Ok(RanCommand::Reply(Reply::error([before, why].concat())));
             }
             Err(why) => {
                 self.calls.reject(args);
                 self.transaction.refuse();
-                return Ok(Reply::error(why));
+                return Ok(RanCommand::Reply(Reply::error(why)));
             }
         };
         if self.transaction.is_open() && !command.is(flag::AT_ONCE) {
             self.transaction.queue(command, args);
-            return Ok(Reply::Status("QUEUED"));
+            return Ok(RanCommand::Reply(Reply::Status("QUEUED")));
         }
         self.calls.run(command);
         let answer = match command.action {
             CommandAction::Data(run) => self.run_data(shared, command, args, may_wait, run),
-            CommandAction::Session => self.run_own(shared, command, args, may_wait),
+            CommandAction::Session => {
+                self.run_own(shared, command, args, may_wait).map(RanCommand::Reply)
+            }
         };
         match answer {
-            Ok(reply) | Err(Halt::Error(reply)) => Ok(reply),
+            Ok(ran) => Ok(ran),
+            Err(Halt::Error(reply)) => Ok(RanCommand::Reply(reply)),
+            Err(Halt::Block(block)) => Ok(RanCommand::Reply(block.in_transaction)),
             Err(Halt::Wait) => Err(Waits),
         }
     }
@@ -139,24 +154,71 @@ impl ClientSession {
         command: &CommandRow,
         args: &[&[u8]],
         may_wait: bool,
-        run: crate::command::Run,
-    ) -> Answer {
-        let locks = &shared.store.locks;
+        run: Run,
+    ) -> Answer<RanCommand> {
+        let store = &shared.store;
         let _held = match command {
             _ if !command.is(flag::WRITE) => Some(Held::new()),
-            _ if command.writes_unnamed() => locks.take_all(may_wait),
-            _ => locks.take(command.keys_of(args), may_wait),
+            _ if command.writes_unnamed() => store.locks.take_all(may_wait),
+            _ => {
+                let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
+                store.hold(&keys, may_wait)
+            }
         }
         .ok_or(Halt::Wait)?;
         // What a write reads is held; several records are read as of one moment.
         let reads = match command.is(flag::WRITE | flag::ONE_RECORD) {
-            true => shared.store.reads(may_wait),
-            false => shared.store.reads_at_once(may_wait),
+            true => store.reads(may_wait),
+            false => store.reads_at_once(may_wait),
         };
-        let mut view = View::new(&reads, &shared.scans, self.database, now());
-        let reply = run(args, &mut view)?;
-        self.commit(shared, &view.into_effects(), may_wait)?;
-        Ok(reply)
+        let moment = shared.moment(&reads, now());
+        let mut view = moment.view(self.database);
+        let reply = match run(args, &mut view) {
+            Ok(reply) => reply,
+            Err(Halt::Block(block)) => {
+                let waiting = self.waiting(command, args, run);
+                let (number, reply) = store.waiters.add(waiting);
+                let KeyWait { timeout, .. } = block;
+                return Ok(RanCommand::Blocked(BlockedClient { number, reply, timeout }));
+            }
+            Err(halt) => return Err(halt),
+        };
+        self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
+        Ok(RanCommand::Reply(reply))
+    }
+
+    /// A command of this client that waits for its keys.
+    fn waiting(&self, command: &CommandRow, args: &[&[u8]], run: Run) -> WaitingCommand {
+        let keys: Vec<Vec<u8>> = command.keys_of(args).map(<[u8]>::to_vec).collect();
+        let counted = Some(command.keys.counted).filter(|counted| *counted > 0);
+        let first = counted.map_or(1, |counted| counted + 1);
+        // What moves an element waits for the first of its two keys.
+        let awaited = first..first + if command.is(flag::DENYOOM) { 1 } else { keys.len() };
+        let kind = match command.name.starts_with("bz") {
+            true => CollectionKind::SortedSet,
+            false => CollectionKind::List,
+        };
+        let args = args.iter().map(|argument| argument.to_vec()).collect();
+        let (client, database) = (self.client.id, self.database);
+        WaitingCommand { client, database, kind, run, args, awaited, counted, keys }
+    }
+
+    /// Commits what a command has changed, and with it what that gives clients that wait for keys.
+    fn commit_serving(
+        &self,
+        shared: &ServerShared,
+        effects: Effects<'_>,
+        moment: ViewMoment<'_>,
+        may_wait: bool,
+    ) -> Answer<()> {
+        if effects.ready.is_empty() {
+            return self.commit(shared, &effects, may_wait);
+        }
+        let waiters = &shared.store.waiters;
+        let (effects, served) = waiters.serve(effects.to_owned(), moment)?;
+        let committed = self.commit(shared, &effects, may_wait);
+        waiters.settle(served, committed.is_ok());
+        committed
     }
 
     /// Runs a command that writes without a look at what was there, behind the `effects` of others
@@ -173,7 +235,7 @@ impl ClientSession {
         if self.transaction.is_open() || self.wanted != WantedReplies::All {
             return None;
         }
-        let view = View::new(blind, &shared.scans, self.database, now());
+        let view = shared.moment(blind, now()).view(self.database);
         let mut view = view.behind(std::mem::take(effects));
         let answer = run(args, &mut view);
         *effects = view.into_effects();
@@ -182,7 +244,7 @@ impl ClientSession {
                 self.calls.gather(&shared.observer, command, &reply);
                 Some(reply)
             }
-            Err(Halt::Wait) => None,
+            Err(Halt::Wait | Halt::Block(_)) => None,
         }
     }
 
@@ -203,7 +265,7 @@ impl ClientSession {
         let failed = match self.commit(shared, effects, may_wait) {
             Ok(()) => None,
             Err(Halt::Error(error)) => Some(error),
-            Err(Halt::Wait) => return Err(Waits),
+            Err(Halt::Wait | Halt::Block(_)) => return Err(Waits),
         };
         self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
         Ok(failed)
@@ -344,6 +406,24 @@ fn wait(args: &[&[u8]]) -> Answer {
         Some(..0) => Err(Halt::error("ERR timeout is negative")),
         Some(_) => Ok(Reply::Integer(0)),
     }
+}
+
+/// What became of a command that was run.
+pub enum RanCommand {
+    /// The reply.
+    Reply(Reply),
+    /// The reply comes when a key has elements.
+    Blocked(BlockedClient),
+}
+
+/// A client that waits for keys.
+pub struct BlockedClient {
+    /// The number of the command that waits.
+    pub number: u64,
+    /// Where its reply comes.
+    pub reply: Receiver<Reply>,
+    /// How long it waits; for ever without a time.
+    pub timeout: Option<Duration>,
 }
 
 /// The command would have to wait; it has done nothing.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::config::Config;
-use crate::exec::{Store, Sweeper, Syncer};
+use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
 use crate::observe::{Observer, ProcessFigures, ServerFigures};
 
@@ -75,11 +75,18 @@ impl ServerShared {
             config: self.config.load_full(),
             observer: &self.observer,
             clients: self.clients.all(),
+            blocked: self.store.waiters.len(),
             options: db.options(),
             metrics: db.metrics(),
             directories: db.directories().unwrap_or_default(),
             process: ProcessFigures::now(),
             stops: self.stop.is_cancelled(),
         }
+    }
+
+    /// Of which records, and when, the views of a command are.
+    pub fn moment<'a>(&'a self, reads: &'a dyn Reads, now: u64) -> ViewMoment<'a> {
+        let told = if self.store.waiters.is_empty() { 0 } else { event::READY };
+        ViewMoment { reads, scans: &self.scans, now, told }
     }
 }

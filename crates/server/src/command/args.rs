@@ -1,5 +1,8 @@
 //! Arguments as what they stand for, and Redis's words for those that do not.
 
+use std::time::Duration;
+
+use super::float;
 use crate::exec::{Answer, Halt};
 use crate::resp::request::integer;
 
@@ -11,6 +14,39 @@ pub fn syntax() -> Halt {
 /// A number.
 pub fn number(text: &[u8]) -> Answer<i64> {
     integer(text).ok_or_else(|| Halt::error("ERR value is not an integer or out of range"))
+}
+
+/// A number whose negative is one, too.
+pub fn negatable(text: &[u8]) -> Answer<i64> {
+    let (number, most) = (number(text)?, i64::MAX);
+    let why = || format!("ERR value is out of range, value must between -{most} and {most}");
+    if number == i64::MIN { Err(Halt::error(why())) } else { Ok(number) }
+}
+
+/// A number of elements.
+pub fn count(text: &[u8]) -> Answer<u64> {
+    at_least(text, 0, "ERR value is out of range, must be positive").map(i64::cast_unsigned)
+}
+
+/// A number that is not below `least`, with an error of its own.
+pub fn at_least(text: &[u8], least: i64, error: &'static str) -> Answer<i64> {
+    integer(text).filter(|number| *number >= least).ok_or_else(|| Halt::error(error))
+}
+
+/// How long a client waits for a key; for ever without a time.
+pub fn timeout(text: &[u8]) -> Answer<Option<Duration>> {
+    let seconds = float::double(text);
+    let seconds =
+        seconds.ok_or_else(|| Halt::error("ERR timeout is not a float or out of range"))?;
+    let millis = (seconds * 1000.0).ceil();
+    match millis {
+        // Redis reckons with a number that is too large as with a negative one.
+        _ if millis < 0.0 || millis > i64::MAX as f64 => {
+            Err(Halt::error("ERR timeout is negative"))
+        }
+        0.0 => Ok(None),
+        _ => Ok(Some(Duration::from_millis(millis as u64))),
+    }
 }
 
 /// A number of 32 bits, with an error of its own, if it has one.

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::args::{is, number, syntax};
+use super::args::{is, negatable, syntax};
 use super::{glob, keys};
 use crate::exec::{Answer, ElementRange, Halt, View};
 use crate::model::element::MEMBERS;
@@ -86,19 +86,15 @@ pub struct RandomTerms {
 impl RandomTerms {
     /// The words behind the key: a number, and a word that asks for values.
     pub fn of(args: &[&[u8]], with_values: &str) -> Answer<Self> {
-        let out_of_range = || Halt::error("ERR value is out of range");
-        let count = match args.get(2) {
-            None => return Ok(Self { count: None, with_values: false }),
-            Some(text) => Some(number(text)?).filter(|count| *count > i64::MIN),
-        };
-        let count = count.ok_or_else(out_of_range)?;
+        let Some(text) = args.get(2) else { return Ok(Self { count: None, with_values: false }) };
+        let count = negatable(text)?;
         let with_values = match &args[3..] {
             [] => false,
             [word] if is(word, with_values) => true,
             _ => return Err(syntax()),
         };
         if with_values && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
-            return Err(out_of_range());
+            return Err(Halt::error("ERR value is out of range"));
         }
         Ok(Self { count: Some(count), with_values })
     }
@@ -213,9 +209,9 @@ fn at_places(
 /// What a scan shows of an element.
 #[derive(Clone, Copy)]
 pub enum Shown<'a> {
-    /// Its name.
+    /// The name.
     Names,
-    /// Its name, and what is made of both.
+    /// The name, and what is made of it and the value.
     WithValues(&'a dyn Fn(&[u8], Bytes) -> Reply),
 }
 

@@ -36,6 +36,29 @@ pub enum NoSum {
     Infinite,
 }
 
+/// The number of a text, in the forms of C's `strtod`; none if it is no number, or if it is not
+/// infinite and has no double near.
+pub fn double(text: &[u8]) -> Option<f64> {
+    let text = str::from_utf8(text).ok()?;
+    let digits = text.trim_start_matches(['-', '+']);
+    if digits.len() + 1 < text.len() {
+        return None;
+    }
+    if digits.starts_with("0x") || digits.starts_with("0X") {
+        let ParsedFloat::Finite(exact) = ParsedFloat::of(text.as_bytes()).ok()? else {
+            return None;
+        };
+        return Some(exact.double());
+    }
+    let number: f64 = text.parse().ok().filter(|number: &f64| !number.is_nan())?;
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = !mantissa.bytes().any(|digit| (b'1'..=b'9').contains(&digit));
+    let is_named = digits.starts_with(['i', 'I']);
+    ((number == 0.0) == is_zero || is_named)
+        .then_some(number)
+        .filter(|it| it.is_finite() || is_named)
+}
+
 /// The text of the sum of two texts.
 pub fn sum(one: &[u8], other: &[u8]) -> Result<String, NoSum> {
     let (one, other) = (ParsedFloat::of(one)?, ParsedFloat::of(other)?);
@@ -134,6 +157,15 @@ impl Exact {
         SIZES.contains(&end).then_some(Self { integer, exponent })
     }
 
+    fn double(&self) -> f64 {
+        let Self { integer, exponent } = self;
+        let surplus = integer.bits().saturating_sub(53);
+        let (_, digits) = nearest(integer, surplus, false).to_u64_digits();
+        let size = digits.first().copied().unwrap_or_default() as f64;
+        let number = size * 2f64.powi((exponent + surplus as i64).clamp(-2000, 2000) as i32);
+        if integer.sign() == Sign::Minus { -number } else { number }
+    }
+
     fn plus(self, other: Self) -> Option<Self> {
         let exponent = self.exponent.min(other.exponent);
         let scaled = |it: Self| it.integer << (it.exponent - exponent).unsigned_abs();
@@ -174,6 +206,32 @@ fn nearest(integer: &BigInt, digits: u64, has_rest: bool) -> BigInt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn doubles_are_those_of_c() {
+        for (text, number) in [
+            ("1.5", Some(1.5)),
+            ("+.5", Some(0.5)),
+            ("5.", Some(5.0)),
+            ("-0", Some(-0.0)),
+            ("0x10", Some(16.0)),
+            ("-0x1.8p1", Some(-3.0)),
+            ("inf", Some(f64::INFINITY)),
+            ("-Infinity", Some(f64::NEG_INFINITY)),
+            ("1e308", Some(1e308)),
+            ("1e309", None),
+            ("1e-400", None),
+            ("0e-400", Some(0.0)),
+            ("nan", None),
+            ("--1", None),
+            ("", None),
+            (" 1", None),
+            ("1x", None),
+        ] {
+            let found = double(text.as_bytes());
+            assert_eq!(found.map(f64::to_bits), number.map(f64::to_bits), "{text}");
+        }
+    }
 
     #[test]
     fn sums_are_those_of_a_long_double() {

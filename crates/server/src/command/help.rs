@@ -1,6 +1,6 @@
 //! What the `HELP` of commands says.
 
-use super::Run;
+use crate::exec::Run;
 use crate::resp::reply::Reply;
 
 /// `CLIENT HELP`

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{Run, expiry, hashes, help, keys, lcs, strings};
+use super::{expiry, hashes, help, keys, lcs, lists, sets, strings};
+use crate::exec::Run;
 use crate::resp::request::integer;
 
 /// What a command is for: bits of [`CommandRow::flags`].
@@ -179,12 +180,15 @@ const TWO: KeyPlaces = KeyPlaces::new(1, 2, 1);
 const ALL: KeyPlaces = KeyPlaces::new(1, -1, 1);
 const PAIRS: KeyPlaces = KeyPlaces::new(1, -1, 2);
 
+const ALL_BUT_LAST: KeyPlaces = KeyPlaces::new(1, -2, 1);
+
 const READ: u16 = flag::READONLY | flag::FAST;
 const READ_ONE: u16 = READ | flag::ONE_RECORD;
 const WALK: u16 = flag::READONLY;
 const GROW: u16 = flag::WRITE | flag::DENYOOM;
 const GROW_BLIND: u16 = GROW | flag::BLIND;
 const GROW_FAST: u16 = GROW | flag::FAST;
+const BLOCK: u16 = flag::WRITE | flag::NOSCRIPT;
 const WRITE_FAST: u16 = flag::WRITE | flag::FAST;
 const ALWAYS: u16 = flag::LOADING | flag::STALE;
 const OWN: u16 = ALWAYS | flag::NOSCRIPT;
@@ -255,6 +259,45 @@ pub static COMMANDS: &[CommandRow] = &[
     data("hincrbyfloat", 4, GROW_FAST, ONE, hashes::hincrbyfloat),
     data("hrandfield", -2, WALK, ONE, hashes::hrandfield),
     data("hscan", -3, WALK, ONE, hashes::hscan),
+    data("lpush", -3, GROW_FAST, ONE, lists::lpush),
+    data("rpush", -3, GROW_FAST, ONE, lists::rpush),
+    data("lpushx", -3, GROW_FAST, ONE, lists::lpushx),
+    data("rpushx", -3, GROW_FAST, ONE, lists::rpushx),
+    data("lpop", -2, WRITE_FAST, ONE, lists::lpop),
+    data("rpop", -2, WRITE_FAST, ONE, lists::rpop),
+    data("llen", 2, READ_ONE, ONE, lists::llen),
+    data("lindex", 3, WALK, ONE, lists::lindex),
+    data("lrange", 4, WALK, ONE, lists::lrange),
+    data("lpos", -3, WALK, ONE, lists::lpos),
+    data("lset", 4, GROW, ONE, lists::lset),
+    data("linsert", 5, GROW, ONE, lists::linsert),
+    data("lrem", 4, flag::WRITE, ONE, lists::lrem),
+    data("ltrim", 4, flag::WRITE, ONE, lists::ltrim),
+    data("lmove", 5, GROW, TWO, lists::lmove),
+    data("rpoplpush", 3, GROW, TWO, lists::rpoplpush),
+    data("lmpop", -4, flag::WRITE, NONE.counted(1), lists::lmpop),
+    data("blpop", -3, BLOCK, ALL_BUT_LAST, lists::blpop),
+    data("brpop", -3, BLOCK, ALL_BUT_LAST, lists::brpop),
+    data("blmove", 6, BLOCK | flag::DENYOOM, TWO, lists::blmove),
+    data("brpoplpush", 4, BLOCK | flag::DENYOOM, TWO, lists::brpoplpush),
+    data("blmpop", -5, flag::WRITE, NONE.counted(2), lists::blmpop),
+    data("sadd", -3, GROW_FAST, ONE, sets::sadd),
+    data("srem", -3, WRITE_FAST, ONE, sets::srem),
+    data("scard", 2, READ_ONE, ONE, sets::scard),
+    data("sismember", 3, READ, ONE, sets::sismember),
+    data("smismember", -3, READ, ONE, sets::smismember),
+    data("smembers", 2, WALK, ONE, sets::smembers),
+    data("smove", 4, WRITE_FAST, TWO, sets::smove),
+    data("spop", -2, WRITE_FAST, ONE, sets::spop),
+    data("srandmember", -2, WALK, ONE, sets::srandmember),
+    data("sscan", -3, WALK, ONE, sets::sscan),
+    data("sunion", -2, WALK, ALL, sets::sunion),
+    data("sinter", -2, WALK, ALL, sets::sinter),
+    data("sdiff", -2, WALK, ALL, sets::sdiff),
+    data("sunionstore", -3, GROW, ALL, sets::sunionstore),
+    data("sinterstore", -3, GROW, ALL, sets::sinterstore),
+    data("sdiffstore", -3, GROW, ALL, sets::sdiffstore),
+    data("sintercard", -3, WALK, NONE.counted(1), sets::sintercard),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

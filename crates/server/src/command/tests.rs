@@ -8,10 +8,10 @@ use bytes::Bytes;
 use cleavedb::{Db, Options};
 use proptest::prelude::*;
 
-use super::Run;
 use super::table::{CommandAction, find};
 use crate::exec::{
-    Answer, Audit, Change, Effects, ElementRange, Halt, Reads, Space, Store, View, Visit, Walk,
+    Answer, Audit, Change, Effects, ElementRange, Halt, KeyPlace, KeyWalk, Reads, Run, Store, View,
+    ViewMoment, Visit,
 };
 use crate::model::element;
 use crate::model::record::{self, KeyContent, KeyRecord};
@@ -29,10 +29,10 @@ struct Maps {
 }
 
 impl Maps {
-    fn map(&self, space: Space) -> &BTreeMap<Vec<u8>, Bytes> {
+    fn map(&self, space: KeyPlace) -> &BTreeMap<Vec<u8>, Bytes> {
         match space {
-            Space::Keys(database) => &self.databases[database],
-            Space::Elements => &self.elements,
+            KeyPlace::Keys(database) => &self.databases[database],
+            KeyPlace::Elements => &self.elements,
         }
     }
 }
@@ -42,11 +42,11 @@ impl Reads for Maps {
         DATABASES
     }
 
-    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>> {
+    fn get(&self, space: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>> {
         Ok(self.map(space).get(key).cloned())
     }
 
-    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
+    fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         let mut items = self.map(walk.space).range::<[u8], _>(walk.range);
         let _ = match walk.is_reversed {
             true => items.rev().try_for_each(|(key, value)| visit(key, value)),
@@ -98,7 +98,8 @@ type KeyState = (Vec<u8>, KeyRecord, Vec<(Vec<u8>, Vec<u8>)>);
 fn state(reads: &dyn Reads, now: u64) -> Vec<KeyState> {
     let (mut found, scans) = (Vec::new(), Scans::default());
     for database in 0..DATABASES {
-        let mut view = View::new(reads, &scans, database, now);
+        let moment = ViewMoment { reads, scans: &scans, now, told: 0 };
+        let mut view = moment.view(database);
         for (key, mut record) in view.all(database).unwrap() {
             let mut elements = Vec::new();
             if let KeyContent::Collection(collection) = &mut record.content {
@@ -123,6 +124,7 @@ fn answer<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Reply {
     let run: Run = run;
     match run(args, view) {
         Ok(reply) | Err(Halt::Error(reply)) => reply,
+        Err(Halt::Block(block)) => block.in_transaction,
         Err(Halt::Wait) => panic!("it may wait"),
     }
 }
@@ -189,6 +191,40 @@ const FORMS: &[&str] = &[
     "hlen K",
     "hincrby K V 3",
     "hscan K 0",
+    "lpush K V V",
+    "rpush K V",
+    "rpush K V V V V",
+    "rpushx K V",
+    "lpop K",
+    "rpop K 2",
+    "llen K",
+    "lindex K -2",
+    "lrange K 0 -1",
+    "lpos K V count 0",
+    "lset K 1 V",
+    "linsert K before V V",
+    "linsert K after V V",
+    "lrem K 0 V",
+    "lrem K -1 V",
+    "ltrim K 1 -2",
+    "ltrim K 0 0",
+    "lmove K K left right",
+    "rpoplpush K K",
+    "blpop K K 0",
+    "blmove K K right left 1",
+    "lmpop 2 K K right count 2",
+    "sadd K V V",
+    "sadd K V",
+    "srem K V",
+    "smembers K",
+    "smove K K V",
+    "spop K 10",
+    "sscan K 0",
+    "sunion K K",
+    "sdiff K K",
+    "sinterstore K K K",
+    "sunionstore K K K",
+    "sintercard 2 K K",
 ];
 
 fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -218,10 +254,12 @@ proptest! {
         let scans = [Scans::default(), Scans::default()];
         for commands in &transactions {
             let stored = store.reads(true);
-            let mut transaction = View::new(&stored, &scans[0], 0, now);
+            let moment = ViewMoment { reads: &stored, scans: &scans[0], now, told: 0 };
+            let mut transaction = moment.view(0);
             for args in commands {
                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                let mut single = View::new(&maps, &scans[1], 0, now);
+                let moment = ViewMoment { reads: &maps, scans: &scans[1], now, told: 0 };
+                let mut single = moment.view(0);
                 let expected = answer(&args, &mut single);
                 let effects = single.into_effects().to_owned();
                 prop_assert_eq!(answer(&args, &mut transaction), expected, "{:?}", args);

@@ -35,6 +35,8 @@ pub mod event {
     pub const SORTED_SET: u16 = 1 << 5;
     /// Keys that were not there before.
     pub const NEW: u16 = 1 << 6;
+    /// Collections that were given elements: told to clients that wait for them.
+    pub const READY: u16 = 1 << 7;
 }
 
 /// What is told of a key.
@@ -65,11 +67,13 @@ pub struct Effects<'a> {
     pub elements: BTreeMap<Vec<u8>, Option<Cow<'a, [u8]>>>,
     /// The keys of collections, or none if the collections are gone.
     pub owners: BTreeMap<u64, Option<DatabaseKey<'a>>>,
+    /// Keys whose collections were given elements, in the order in which they were.
+    pub ready: Vec<(usize, Vec<u8>)>,
     /// What is told of keys once it is committed.
     pub events: Vec<KeyEvent>,
 }
 
-fn owned(bytes: &Cow<'_, [u8]>) -> Cow<'static, [u8]> {
+fn owned(bytes: &[u8]) -> Cow<'static, [u8]> {
     Cow::Owned(bytes.to_vec())
 }
 
@@ -107,8 +111,9 @@ impl Effects<'_> {
             is_flushed: self.is_flushed,
             keys: keys.collect(),
             dropped: self.dropped.clone(),
-            elements: elements.map(|(key, it)| (key.clone(), it.as_ref().map(owned))).collect(),
+            elements: elements.map(|(key, it)| (key.clone(), it.as_deref().map(owned))).collect(),
             owners: owners.collect(),
+            ready: self.ready.clone(),
             events: self.events.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use cleavedb::{Durability, Error, Keyspace};
 use parking_lot::Mutex;
 
-use super::store::failed;
+use super::failed::failed;
 use super::{Answer, Halt};
 
 /// Ids that are reserved by one write. Those that are left when a server ends are never used.

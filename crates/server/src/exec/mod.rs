@@ -5,25 +5,31 @@ mod effects;
 mod view;
 mod locks;
 mod watch;
+mod waiters;
+mod failed;
 mod ids;
 mod register;
-mod audit;
 mod store;
+mod sweeper;
 mod syncer;
 
-pub use self::audit::Audit;
 #[cfg(test)]
 pub use self::effects::Change;
 pub use self::effects::{Effects, event};
 pub use self::locks::{Held, Locks};
-pub use self::reads::Blind;
+pub use self::reads::{Blind, Reads};
 #[cfg(test)]
-pub use self::reads::{Reads, Space, Visit, Walk};
-pub use self::register::Sweeper;
+pub use self::reads::{KeyPlace, KeyWalk, Visit};
+#[cfg(test)]
+pub use self::store::Audit;
 pub use self::store::Store;
+pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
-pub use self::view::{ElementRange, View};
+pub use self::view::{ElementRange, OpenCollection, Run, View, ViewMoment};
+pub use self::waiters::{Waiters, WaitingCommand};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};
+
+use std::time::Duration;
 
 use crate::resp::reply::Reply;
 
@@ -34,6 +40,18 @@ pub enum Halt {
     Wait,
     /// The reply is this error, and the command has done nothing.
     Error(Reply),
+    /// The command waits for a key that has elements: it has done nothing, and is to be run again
+    /// when one has.
+    Block(KeyWait),
+}
+
+/// How a command waits for a key.
+#[derive(Debug)]
+pub struct KeyWait {
+    /// How long; for ever without a time.
+    pub timeout: Option<Duration>,
+    /// The reply in a transaction, in which none waits.
+    pub in_transaction: Reply,
 }
 
 impl Halt {

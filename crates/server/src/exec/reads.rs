@@ -8,7 +8,7 @@ use super::{Answer, Halt};
 
 /// Where a key lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum KeyPlace {
     /// Among the keys of a database.
     Keys(usize),
     /// Among the elements of all collections.
@@ -17,9 +17,9 @@ pub enum Space {
 
 /// Which keys are visited, in their order.
 #[derive(Clone, Copy, Debug)]
-pub struct Walk<'a> {
+pub struct KeyWalk<'a> {
     /// Where they lie.
-    pub space: Space,
+    pub space: KeyPlace,
     /// Between which keys.
     pub range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
     /// Whether the last one comes first.
@@ -37,10 +37,10 @@ pub trait Reads {
     fn databases(&self) -> usize;
 
     /// What a key has. It may be a record that is over.
-    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>>;
+    fn get(&self, space: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>>;
 
     /// Visits keys until `visit` breaks off.
-    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()>;
+    fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()>;
 
     /// An id for a collection, which none has had.
     fn new_id(&self) -> Answer<u64>;
@@ -57,11 +57,11 @@ impl Reads for Blind {
         self.databases
     }
 
-    fn get(&self, _: Space, _: &[u8]) -> Answer<Option<Bytes>> {
+    fn get(&self, _: KeyPlace, _: &[u8]) -> Answer<Option<Bytes>> {
         Err(Halt::Wait)
     }
 
-    fn walk(&self, _: Walk<'_>, _: &mut Visit<'_>) -> Answer<()> {
+    fn walk(&self, _: KeyWalk<'_>, _: &mut Visit<'_>) -> Answer<()> {
         Err(Halt::Wait)
     }
 

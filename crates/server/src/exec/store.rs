@@ -1,5 +1,8 @@
 //! The store of a server: its databases on the engine.
 
+mod sweep;
+mod audit;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,12 +12,15 @@ use cleavedb::{
 };
 
 use super::effects::{Change, Effects, all_elements};
+use super::failed::failed;
 use super::ids::Ids;
-use super::reads::{Reads, Space, Visit, Walk};
+use super::reads::{KeyPlace, KeyWalk, Reads, Visit};
 use super::register::{self, owner_key, owner_record};
-use super::{Answer, Halt, Locks, Watches};
+use super::{Answer, Halt, Held, Locks, Waiters, Watches};
 use crate::model::record;
-use crate::resp::reply::Reply;
+
+#[cfg(test)]
+pub use self::audit::Audit;
 
 /// An open store, with what its commands share.
 pub struct Store {
@@ -22,14 +28,16 @@ pub struct Store {
     /// The keyspace of each database's keys.
     databases: Vec<Keyspace>,
     /// Of the elements of all collections.
-    pub(super) elements: Keyspace,
+    elements: Keyspace,
     /// Of the server's own records.
-    pub(super) own: Keyspace,
+    own: Keyspace,
     ids: Ids,
     /// Locks of keys.
     pub locks: Locks,
     /// Keys that clients watch.
     pub watches: Watches,
+    /// Clients that wait for keys.
+    pub waiters: Waiters,
     /// The number of the last write.
     written: AtomicU64,
 }
@@ -59,6 +67,7 @@ impl Store {
             db,
             locks: Locks::default(),
             watches: Watches::default(),
+            waiters: Waiters::default(),
             written: AtomicU64::new(0),
         })
     }
@@ -79,7 +88,7 @@ impl Store {
     }
 
     /// The keyspace of a database's keys; none if there is no such database.
-    pub(super) fn database(&self, number: usize) -> Option<&Keyspace> {
+    fn database(&self, number: usize) -> Option<&Keyspace> {
         self.databases.get(number)
     }
 
@@ -91,6 +100,22 @@ impl Store {
     /// The records as they are now, whatever is written meanwhile.
     pub fn reads_at_once(&self, may_wait: bool) -> StoredRecords<'_> {
         StoredRecords { store: self, may_wait, at: Some(self.db.snapshot()) }
+    }
+
+    /// Takes the locks of keys, and of those that clients which wait for them have: see
+    /// [`Locks::take`].
+    pub fn hold(&self, keys: &[&[u8]], may_wait: bool) -> Option<Held<'_>> {
+        let mut more = self.waiters.more_keys(keys);
+        loop {
+            let all = keys.iter().copied().chain(more.iter().map(Vec::as_slice));
+            let held = self.locks.take(all, may_wait)?;
+            // A client may have begun to wait before the locks were there.
+            let wanted = self.waiters.more_keys(keys);
+            if wanted.iter().all(|key| more.contains(key)) {
+                return Some(held);
+            }
+            more = wanted;
+        }
     }
 
     /// Writes what commands have changed, as one; it survives the death of the process. Without
@@ -172,10 +197,10 @@ pub struct StoredRecords<'a> {
 }
 
 impl StoredRecords<'_> {
-    fn keyspace(&self, space: Space) -> &Keyspace {
+    fn keyspace(&self, space: KeyPlace) -> &Keyspace {
         match space {
-            Space::Keys(database) => &self.store.databases[database],
-            Space::Elements => &self.store.elements,
+            KeyPlace::Keys(database) => &self.store.databases[database],
+            KeyPlace::Elements => &self.store.elements,
         }
     }
 }
@@ -185,7 +210,7 @@ impl Reads for StoredRecords<'_> {
         self.store.databases()
     }
 
-    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Bytes>> {
+    fn get(&self, space: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>> {
         let keyspace = self.keyspace(space);
         let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
         if self.may_wait {
@@ -198,7 +223,7 @@ impl Reads for StoredRecords<'_> {
         }
     }
 
-    fn walk(&self, walk: Walk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
+    fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         if !self.may_wait {
             return Err(Halt::Wait);
         }
@@ -222,16 +247,4 @@ impl Reads for StoredRecords<'_> {
     fn new_id(&self) -> Answer<u64> {
         self.store.ids.next(&self.store.own, self.may_wait)
     }
-}
-
-/// What a client is told of an error of the engine: first the word that clients know.
-pub fn failed(error: Error) -> Halt {
-    let word = match error.kind() {
-        ErrorKind::WouldWait => return Halt::Wait,
-        ErrorKind::NoSpace => "OOM command not allowed when the disk is full:",
-        ErrorKind::Poisoned => "MISCONF writes have failed:",
-        ErrorKind::Corruption => "ERR damaged:",
-        _ => "ERR",
-    };
-    Halt::Error(Reply::error(format!("{word} {error}")))
 }

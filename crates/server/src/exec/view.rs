@@ -11,16 +11,41 @@ use std::ops::{Bound, ControlFlow};
 use bytes::Bytes;
 
 use super::effects::{Change, Effects, KeyEvent, event};
-use super::reads::{Reads, Space, Walk};
+use super::reads::{KeyPlace, KeyWalk, Reads};
 use super::{Answer, Halt};
 use crate::model::record::{DamagedRecord, KeyContent, KeyRecord};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
-pub use self::elements::ElementRange;
+pub use self::elements::{ElementRange, OpenCollection};
+
+/// A command of records alone: what it does with its arguments, of which the first is its name.
+pub type Run = for<'a> fn(&[&'a [u8]], &mut View<'a>) -> Answer;
 
 /// What visits keys, with their records if those were asked for, until it breaks off.
 pub type VisitRecord<'a> = dyn FnMut(&[u8], Option<KeyRecord>) -> ControlFlow<()> + 'a;
+
+/// Of which records and when views are.
+#[derive(Clone, Copy)]
+pub struct ViewMoment<'a> {
+    /// The records.
+    pub reads: &'a dyn Reads,
+    /// Cursors of scans.
+    pub scans: &'a Scans,
+    /// The time, in milliseconds since 1970.
+    pub now: u64,
+    /// Classes of what is told of keys: bits of [`super::event`].
+    pub told: u16,
+}
+
+impl<'a> ViewMoment<'a> {
+    /// A view for a client of a database, which has changed nothing.
+    pub fn view(self, database: usize) -> View<'a> {
+        let Self { reads, scans, now, told } = self;
+        let databases = reads.databases();
+        View { reads, database, now, databases, scans, told, effects: Effects::default() }
+    }
+}
 
 /// What a command sees and changes.
 pub struct View<'a> {
@@ -39,22 +64,10 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of these records, which has changed nothing.
-    pub fn new(reads: &'a dyn Reads, scans: &'a Scans, database: usize, now: u64) -> Self {
-        let databases = reads.databases();
-        Self { reads, database, now, databases, scans, told: 0, effects: Effects::default() }
-    }
-
     /// The view behind what other commands have changed, which is not committed yet.
     #[must_use]
     pub fn behind(self, effects: Effects<'a>) -> Self {
         Self { effects, ..self }
-    }
-
-    /// The view of a command of which these classes are told: bits of [`super::event`].
-    #[must_use]
-    pub fn telling(self, told: u16) -> Self {
-        Self { told, ..self }
     }
 
     /// Tells what has happened to a key of the client's database, if that is asked for.
@@ -96,7 +109,7 @@ impl<'a> View<'a> {
                 None => {}
             }
         }
-        let Some(bytes) = self.reads.get(Space::Keys(database), key)? else { return Ok(None) };
+        let Some(bytes) = self.reads.get(KeyPlace::Keys(database), key)? else { return Ok(None) };
         let record = KeyRecord::decode(bytes).map_err(|damaged| damaged_at(key, damaged))?;
         Ok(Some(record).filter(|record| !record.is_over(self.now)))
     }
@@ -137,6 +150,9 @@ impl<'a> View<'a> {
                 Change::Delete
             }
             KeyContent::Collection(collection) => {
+                if self.told & event::READY != 0 {
+                    self.effects.ready.push((database, key.to_vec()));
+                }
                 let owner = Some((database, key.clone()));
                 self.effects.owners.insert(collection.id, owner);
                 Change::Collection(collection, it.until)
@@ -222,13 +238,13 @@ impl<'a> View<'a> {
         let changes = changes.take_while(|((of, _), _)| *of == database);
         let changes = changes.map(|((_, key), change)| (&**key, change));
         let mut failed = None;
-        let mut visit = |key: &[u8], found: Found<'_, Change<'_>>| match found {
-            Found::Changed(change) => match changed(change) {
+        let mut visit = |key: &[u8], found: KeyFound<'_, Change<'_>>| match found {
+            KeyFound::Changed(change) => match changed(change) {
                 Some(record) => visit(key, Some(record)),
                 None => ControlFlow::Continue(()),
             },
-            Found::Stored(_) if !with_records => visit(key, None),
-            Found::Stored(bytes) => match KeyRecord::decode(Bytes::copy_from_slice(bytes)) {
+            KeyFound::Stored(_) if !with_records => visit(key, None),
+            KeyFound::Stored(bytes) => match KeyRecord::decode(Bytes::copy_from_slice(bytes)) {
                 Ok(record) if record.is_over(self.now) => ControlFlow::Continue(()),
                 Ok(record) => visit(key, Some(record)),
                 Err(damaged) => {
@@ -237,9 +253,9 @@ impl<'a> View<'a> {
                 }
             },
         };
-        let space = Space::Keys(database);
+        let space = KeyPlace::Keys(database);
         let range = (Bound::Included(from), Bound::Unbounded);
-        let walk = Walk { space, range, is_reversed: false, with_values: with_records };
+        let walk = KeyWalk { space, range, is_reversed: false, with_values: with_records };
         let is_cleared = effects.cleared.contains(&database);
         merged(self.reads, (!is_cleared).then_some(walk), changes, &mut visit)?;
         failed.map_or(Ok(()), Err)
@@ -247,18 +263,21 @@ impl<'a> View<'a> {
 }
 
 /// A key as it is stored, or as it was changed since.
-enum Found<'a, T> {
+enum KeyFound<'a, T> {
     Stored(&'a [u8]),
     Changed(&'a T),
 }
+
+/// What visits keys, as they are stored or were changed, until it breaks off.
+type VisitFound<'a, T> = dyn FnMut(&[u8], KeyFound<'_, T>) -> ControlFlow<()> + 'a;
 
 /// Visits the keys of `walk`, if there is one, and those of `changes`, which replace them, in their
 /// order, until `visit` breaks off.
 fn merged<'a, T: 'a>(
     reads: &dyn Reads,
-    walk: Option<Walk<'_>>,
+    walk: Option<KeyWalk<'_>>,
     changes: impl Iterator<Item = (&'a [u8], &'a T)>,
-    visit: &mut dyn FnMut(&[u8], Found<'_, T>) -> ControlFlow<()>,
+    visit: &mut VisitFound<'_, T>,
 ) -> Answer<()> {
     let (mut changes, mut broke) = (changes.peekable(), false);
     if let Some(walk) = walk {
@@ -271,21 +290,21 @@ fn merged<'a, T: 'a>(
             let mut is_changed = false;
             while let Some((other, change)) = changes.next_if(|(other, _)| comes_first(other)) {
                 is_changed = other == key;
-                if visit(other, Found::Changed(change)).is_break() {
+                if visit(other, KeyFound::Changed(change)).is_break() {
                     broke = true;
                     return ControlFlow::Break(());
                 }
             }
             let flow = match is_changed {
                 true => ControlFlow::Continue(()),
-                false => visit(key, Found::Stored(bytes)),
+                false => visit(key, KeyFound::Stored(bytes)),
             };
             broke = flow.is_break();
             flow
         })?;
     }
     while !broke && let Some((key, change)) = changes.next() {
-        broke = visit(key, Found::Changed(change)).is_break();
+        broke = visit(key, KeyFound::Changed(change)).is_break();
     }
     Ok(())
 }

@@ -8,8 +8,8 @@
 //! | id, `00`, member of a sorted set | the score, as it was given |
 //! | id, `01`, score, member of a sorted set | nothing; `2d` if the score is -0 |
 //!
-//! Numbers are big-endian and keep their order: positions with the sign inverted; scores as the bits
-//! of a double, of which negative ones are inverted and others get the sign.
+//! Numbers are big-endian and keep their order: positions with the sign inverted; scores as the
+//! bits of a double, of which negative ones are inverted and others get the sign.
 
 /// The elements of a collection.
 pub const MEMBERS: u8 = 0;

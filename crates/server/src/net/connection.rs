@@ -18,7 +18,7 @@ use crate::config::AppendFsync;
 use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
-use crate::session::{ClientSession, Waits};
+use crate::session::{BlockedClient, ClientSession, RanCommand, Waits};
 use crate::shared::ServerShared;
 
 /// Bytes that a read asks for at least, and at most, however long the argument that it brings.
@@ -94,20 +94,63 @@ impl Connection {
                 () = self.shared.stop.cancelled() => return Ok(()),
             }
             self.client.wake();
-            let missing = self.decoder.wanted().unwrap_or_default();
-            let missing = missing.saturating_sub(self.input.len());
-            self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
-            if !self.share.set(self.input.capacity() + self.decoder.memory()) {
-                let why = b"-ERR the clients take too much memory: see client-memory\r\n";
-                return self.socket.write_all(why).await;
+            if !self.read().await? {
+                return Ok(());
             }
-            match self.socket.try_read(&mut self.input) {
-                Ok(0) => return Ok(()),
-                Ok(len) => {
-                    _ = self.shared.observer.received.fetch_add(len as u64, Ordering::Relaxed)
+        }
+    }
+
+    /// Reads what is there. Returns whether the client is, too.
+    async fn read(&mut self) -> io::Result<bool> {
+        let missing = self.decoder.wanted().unwrap_or_default();
+        let missing = missing.saturating_sub(self.input.len());
+        self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
+        if !self.share.set(self.input.capacity() + self.decoder.memory()) {
+            let why = b"-ERR the clients take too much memory: see client-memory\r\n";
+            self.socket.write_all(why).await?;
+            return Ok(false);
+        }
+        match self.socket.try_read(&mut self.input) {
+            Ok(len) => {
+                self.shared.observer.received.fetch_add(len as u64, Ordering::Relaxed);
+                Ok(len > 0)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Waits until the client is served, or its time is over; what it sends meanwhile waits, too.
+    async fn until_served(&mut self, blocked: BlockedClient) -> io::Result<Reply> {
+        let BlockedClient { number, mut reply, timeout } = blocked;
+        let shared = self.shared.clone();
+        let _place = WaitingPlace { shared: &shared, number };
+        self.flush().await?;
+        let end = async {
+            match timeout {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(end);
+        loop {
+            let gone = || Err(io::ErrorKind::ConnectionAborted.into());
+            tokio::select! {
+                // What was taken for the client is sent, whatever else is there.
+                biased;
+                served = &mut reply => return Ok(served.unwrap_or(Reply::NilArray)),
+                () = &mut end => {
+                    if shared.store.waiters.remove(number) {
+                        return Ok(Reply::NilArray);
+                    }
+                    return Ok(reply.await.unwrap_or(Reply::NilArray));
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+                () = self.client.killed.cancelled() => return gone(),
+                () = shared.stop.cancelled() => return gone(),
+                ready = self.socket.readable(), if self.input.len() < INPUT_MAX => ready?,
+            }
+            if !self.read().await? {
+                return gone();
             }
         }
     }
@@ -153,10 +196,18 @@ impl Connection {
             for reply in &turn.replies {
                 failed.as_ref().unwrap_or(reply).write(session.protocol, &mut self.output);
             }
-            let reply = match turn.ran {
+            let ran = match turn.ran {
                 None => return Ok(true),
-                Some(Ok(reply)) => reply,
+                Some(Ok(ran)) => ran,
                 Some(Err(args)) => self.run_in_pool(args).await?,
+            };
+            let reply = match ran {
+                RanCommand::Reply(reply) => reply,
+                RanCommand::Blocked(blocked) => {
+                    let reply = self.until_served(blocked).await?;
+                    let Some(session) = &mut self.session else { return Ok(false) };
+                    session.wanted(reply)
+                }
             };
             let Some(session) = &self.session else { return Ok(false) };
             reply.write(session.protocol, &mut self.output);
@@ -191,7 +242,8 @@ impl Connection {
             NextCommand::Nothing => None,
             NextCommand::Error(error) => {
                 session.is_over = true;
-                Some(Ok(Reply::error(format!("ERR {}", error.text()))))
+                let error = Reply::error(format!("ERR {}", error.text()));
+                Some(Ok(RanCommand::Reply(error)))
             }
             NextCommand::Command(args, of_command) => {
                 len += of_command;
@@ -215,7 +267,7 @@ impl Connection {
     }
 
     /// Runs a command in a thread that may wait.
-    async fn run_in_pool(&mut self, args: Vec<Vec<u8>>) -> io::Result<Reply> {
+    async fn run_in_pool(&mut self, args: Vec<Vec<u8>>) -> io::Result<RanCommand> {
         self.in_pool(move |session, shared| {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             session.run(shared, &args, true)
@@ -243,6 +295,18 @@ impl Connection {
     }
 }
 
+/// The place of a client among those that wait for keys, which it leaves with the connection.
+struct WaitingPlace<'a> {
+    shared: &'a ServerShared,
+    number: u64,
+}
+
+impl Drop for WaitingPlace<'_> {
+    fn drop(&mut self) {
+        self.shared.store.waiters.remove(self.number);
+    }
+}
+
 /// What became of the commands that were there.
 struct Turn {
     /// The writes that were gathered: their error, or what is still to be committed.
@@ -250,7 +314,7 @@ struct Turn {
     /// The replies of these writes, if they are committed.
     replies: Vec<Reply>,
     /// The reply of the command behind them, or its arguments, if it has to wait.
-    ran: Option<Result<Reply, Vec<Vec<u8>>>>,
+    ran: Option<Result<RanCommand, Vec<Vec<u8>>>>,
 }
 
 /// Most commands whose writes are committed together.

@@ -18,6 +18,8 @@ pub struct ServerFigures<'a> {
     pub observer: &'a Observer,
     /// The clients that are connected.
     pub clients: Vec<Arc<Connected>>,
+    /// Clients that wait for keys.
+    pub blocked: usize,
     /// The options of the store.
     pub options: &'a Options,
     /// The figures of the store.

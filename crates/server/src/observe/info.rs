@@ -107,7 +107,7 @@ fn clients(figures: &ServerFigures<'_>) -> Lines {
     named([
         ("connected_clients", figures.clients.len()),
         ("maxclients", figures.config.max_clients as usize),
-        ("blocked_clients", 0),
+        ("blocked_clients", figures.blocked),
     ])
 }
 

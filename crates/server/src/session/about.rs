@@ -9,7 +9,7 @@ use crate::command::glob;
 use crate::command::help::{self, help};
 use crate::command::table::{self, COMMANDS, CommandRow, KeyPlaces, flag};
 use crate::config;
-use crate::exec::{Answer, Halt, View};
+use crate::exec::{Answer, Halt};
 use crate::observe::info::{self, DatabaseKeys, REDIS_VERSION};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
@@ -152,7 +152,8 @@ const COUNTED_MAX: u64 = 10_000;
 fn about_keys(shared: &ServerShared) -> Answer<Vec<DatabaseKeys>> {
     let reads = shared.store.reads(true);
     let of = |database| {
-        let (view, mut keys) = (View::new(&reads, &shared.scans, database, super::now()), 0);
+        let view = shared.moment(&reads, super::now()).view(database);
+        let mut keys = 0;
         view.walk(b"", false, &mut |_, _| {
             keys += 1;
             if keys < COUNTED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

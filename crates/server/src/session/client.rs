@@ -71,7 +71,7 @@ impl ClientSession {
                 self.client.choose(|chosen| chosen.name = name);
                 Ok(Reply::OK)
             }
-            _ => unblock(args),
+            _ => unblock(shared, args),
         }
     }
 
@@ -89,7 +89,7 @@ impl ClientSession {
     }
 
     /// The reply to a command, if the client wants it.
-    pub(super) fn wanted(&mut self, reply: Reply) -> Reply {
+    pub fn wanted(&mut self, reply: Reply) -> Reply {
         match self.wanted {
             WantedReplies::All => return reply,
             WantedReplies::NotThisAndNext => self.wanted = WantedReplies::NotThis,
@@ -194,11 +194,14 @@ fn list(shared: &ServerShared, words: &[&[u8]]) -> Answer {
     Ok(Reply::Text(Bytes::from(lines.concat())))
 }
 
-/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`: no command blocks.
-fn unblock(args: &[&[u8]]) -> Answer {
-    match &args[2..] {
-        [_] => {}
-        [_, word] if is(word, "TIMEOUT") || is(word, "ERROR") => {}
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
+fn unblock(shared: &ServerShared, args: &[&[u8]]) -> Answer {
+    let reply = match &args[2..] {
+        [_] => Reply::NilArray,
+        [_, word] if is(word, "TIMEOUT") => Reply::NilArray,
+        [_, word] if is(word, "ERROR") => {
+            Reply::error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+        }
         [_, _] => {
             return Err(Halt::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
@@ -206,6 +209,7 @@ fn unblock(args: &[&[u8]]) -> Answer {
             let why = "ERR unknown subcommand or wrong number of arguments for '";
             return Err(showing(why, args[1], "'. Try CLIENT HELP."));
         }
-    }
-    number(args[2]).map(|_| Reply::Integer(0))
+    };
+    let client = number(args[2])?.cast_unsigned();
+    Ok(Reply::Integer(shared.store.waiters.end(client, reply).into()))
 }

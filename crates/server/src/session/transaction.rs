@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{ClientSession, now};
 use crate::command::table::{CommandAction, CommandRow};
-use crate::exec::{Answer, ClientWatch, Halt, View, WatchedKey};
+use crate::exec::{Answer, ClientWatch, Halt, WatchedKey};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
@@ -90,7 +90,7 @@ impl ClientSession {
         let keys = || args[1..].iter().copied();
         let _held = shared.store.locks.take(keys(), may_wait).ok_or(Halt::Wait)?;
         let reads = shared.store.reads(may_wait);
-        let view = View::new(&reads, &shared.scans, self.database, now());
+        let view = shared.moment(&reads, now()).view(self.database);
         let record = |key: &[u8]| {
             let record = view.record(key)?;
             let was_there = record.is_some();
@@ -138,13 +138,13 @@ impl ClientSession {
             .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
             .collect();
         let takes_all = |(command, _): &(&CommandRow, _)| command.writes_unnamed();
-        let locks = &shared.store.locks;
         let _held = if calls.iter().any(takes_all) {
-            locks.take_all(may_wait)
+            shared.store.locks.take_all(may_wait)
         } else {
             let watched = self.transaction.keys.iter().map(|watched| &*watched.key);
             let named = calls.iter().flat_map(|(command, args)| command.keys_of(args));
-            locks.take(named.chain(watched), may_wait)
+            let keys: Vec<&[u8]> = named.chain(watched).collect();
+            shared.store.hold(&keys, may_wait)
         }
         .ok_or(Halt::Wait)?;
         let (begun, now) = (Instant::now(), now());
@@ -153,7 +153,8 @@ impl ClientSession {
             return Ok(Reply::NilArray);
         }
         let reads = shared.store.reads(may_wait);
-        let mut view = View::new(&reads, &shared.scans, self.database, now);
+        let moment = shared.moment(&reads, now);
+        let mut view = moment.view(self.database);
         let mut replies = Vec::with_capacity(calls.len());
         let mut ends = Vec::with_capacity(calls.len());
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
@@ -168,6 +169,7 @@ impl ClientSession {
             };
             let reply = match answer {
                 Ok(reply) | Err(Halt::Error(reply)) => reply,
+                Err(Halt::Block(block)) => block.in_transaction,
                 Err(Halt::Wait) => return Err(Halt::Wait),
             };
             ends.push((*command, Instant::now(), matches!(reply, Reply::Error(_))));
@@ -176,7 +178,7 @@ impl ClientSession {
                 false => reply,
             });
         }
-        self.commit(shared, &view.into_effects(), may_wait)?;
+        self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
         self.calls.add_queued(begun, &ends);
         Ok(Reply::Array(replies))
     }

@@ -11,6 +11,8 @@ enum Rule {
     Pairs,
     /// A cursor of the end, and equal pairs, in whatever order.
     Scan,
+    /// A cursor of the end, and equal items, in whatever order.
+    ScanNames,
     /// Integers that are no further apart; negative ones and errors are equal.
     Near(i64),
     /// Both of one kind: text, number, list or nothing.
@@ -35,6 +37,13 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("hvals", Rule::Order, "Redis has no order, and ours that of the bytes"),
     ("hscan", Rule::Scan, "Redis has no order, and ours that of the bytes"),
     ("hrandfield", Rule::Kind, "drawn"),
+    ("smembers", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("sunion", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("sinter", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("sdiff", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("spop", Rule::Order, "Redis has no order, and ours that of the bytes"),
+    ("sscan", Rule::ScanNames, "Redis has no order, and ours that of the bytes"),
+    ("srandmember", Rule::Kind, "drawn"),
     ("ttl", Rule::Near(SECONDS), "clocks"),
     ("pttl", Rule::Near(MILLIS), "clocks"),
     ("expiretime", Rule::Near(SECONDS), "clocks"),
@@ -91,12 +100,8 @@ fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
     match rule {
         Rule::Order => sorted(ours).is_some_and(|ours| Some(ours) == sorted(theirs)),
         Rule::Pairs => pairs(ours).is_some_and(|ours| Some(ours) == pairs(theirs)),
-        Rule::Scan => match (ours.items(), theirs.items()) {
-            (Some([end, ours]), Some([of_theirs, theirs])) => {
-                end == of_theirs && allows(Rule::Pairs, ours, theirs)
-            }
-            _ => false,
-        },
+        Rule::Scan => scans_allow(Rule::Pairs, ours, theirs),
+        Rule::ScanNames => scans_allow(Rule::Order, ours, theirs),
         Rule::Near(most) => match (ours.integer(), theirs.integer()) {
             (Some(ours @ 0..), Some(theirs @ 0..)) => (ours - theirs).abs() <= most,
             _ => false,
@@ -108,6 +113,15 @@ fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
             is_nothing && theirs.integer().is_some() || allows(Rule::Kind, ours, theirs)
         }
         Rule::Refused => ours.is_error(),
+    }
+}
+
+fn scans_allow(rule: Rule, ours: &Value, theirs: &Value) -> bool {
+    match (ours.items(), theirs.items()) {
+        (Some([end, ours]), Some([of_theirs, theirs])) => {
+            end == of_theirs && allows(rule, ours, theirs)
+        }
+        _ => false,
     }
 }
 

@@ -74,6 +74,56 @@ hrandfield K
 hrandfield K R
 hrandfield K R withvalues
 hscan K 0 [match P] [count O]
+lpush K N+
+rpush K N+
+rpush K V+
+lpushx K N+
+rpushx K N+
+lpop K
+rpop K
+lpop K O
+rpop K O
+llen K
+lindex K O
+lrange K O O
+lrange K 0 -1
+lpos K N [rank O] [count O] [maxlen O]
+lset K O N
+linsert K before N N
+linsert K after N N
+lrem K O N
+ltrim K O O
+lmove K K left right
+lmove K K right left
+lmove K K left left
+rpoplpush K K
+lmpop 2 K K left
+lmpop 1 K right [count O]
+blpop K+ WAIT
+brpop K WAIT
+blmove K K left right WAIT
+brpoplpush K K WAIT
+blmpop WAIT 2 K K right [count O]
+sadd K N+
+sadd K N+
+srem K N+
+scard K
+sismember K N
+smismember K N+
+smembers K
+smove K K N
+spop K 1000
+spop K 0
+srandmember K
+srandmember K R
+sscan K 0 [match P] [count O]
+sunion K+
+sinter K+
+sdiff K+
+sunionstore K K+
+sinterstore K K K
+sdiffstore K K+
+sintercard 2 K K [limit O]
 ttl K
 pttl K
 expiretime K
@@ -291,8 +341,14 @@ fn call(rng: &mut Rng) -> Call {
         return call(rng);
     }
     let mut args = words(rng, form);
-    // A wrong WAIT could wait for ever, and a wrong number of draws be endless.
-    let is_left = |word: &[u8]| word == b"wait" || word.windows(4).any(|part| part == b"rand");
+    // Wrong ones could wait for ever, take what another server does not, or be endless.
+    let is_left = |word: &[u8]| {
+        let blocks = word.starts_with(b"bl") || word.starts_with(b"br");
+        blocks
+            || [&b"wait"[..], b"spop"].contains(&word)
+            || word.ends_with(b"randmember")
+            || word == b"hrandfield"
+    };
     if rng.u8(..12) == 0 && !is_left(&args[0].to_ascii_lowercase()) {
         spoil(rng, &mut args);
     }
@@ -375,6 +431,8 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "B" => rng.u64(4_000_000_000_000..5_000_000_000_000).to_string().into(),
         "O" if wrong => integer(rng),
         "O" => rng.i32(-12..12).to_string().into(),
+        "WAIT" if wrong => text(rng, &[b"-1", b"x", b"", b"9223372036854775807"]),
+        "WAIT" => text(rng, &[b"0.001", b"0.01", b"1e-2", b"0x.01"]),
         // A large negative number would be a reply without an end.
         "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),
         "R" => rng.i32(-12..12).to_string().into(),
@@ -390,7 +448,10 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
                 b"\xff*",
             ],
         ),
-        "T" => text(rng, &[b"string", b"STRING", b"hash", b"normal", b"get", b"none", b"list"]),
+        "T" => text(
+            rng,
+            &[b"string", b"STRING", b"hash", b"normal", b"get", b"none", b"list", b"set", b"zset"],
+        ),
         "V" => value(rng),
         "ANY" => {
             let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);

@@ -7,6 +7,7 @@
 
 mod alike;
 mod drawn;
+mod blocked;
 mod fixed;
 mod wire;
 
@@ -161,6 +162,8 @@ fn same_keys(check: &mut Pair, database: u8) -> Option<Difference> {
         let reads: &[&[&[u8]]] = match &check.ours.call(&[b"TYPE", key]).shown()[..] {
             "+string" => &[&[b"GET", key]],
             "+hash" => &[&[b"HGETALL", key], &[b"HLEN", key]],
+            "+list" => &[&[b"LRANGE", key, b"0", b"-1"], &[b"LLEN", key]],
+            "+set" => &[&[b"SMEMBERS", key], &[b"SCARD", key]],
             other => panic!("keys of type {other} are not compared"),
         };
         for read in reads {

@@ -5,9 +5,9 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{Found, View, merged, wrong_type};
+use super::{KeyFound, View, merged, wrong_type};
 use crate::exec::Answer;
-use crate::exec::reads::{Space, Walk};
+use crate::exec::reads::{KeyPlace, KeyWalk};
 use crate::model::element::{self, PREFIX_LEN};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
 
@@ -69,7 +69,8 @@ impl<'a> View<'a> {
 
     /// Gives a key of the client's database a collection as it is by now; one without elements is
     /// gone, and the key with it.
-    pub fn keep(&mut self, key: &'a [u8], (collection, until): OpenCollection) {
+    pub fn keep(&mut self, key: &'a [u8], kept: OpenCollection) {
+        let (collection, until) = kept;
         if collection.len == 0 {
             self.effects.owners.insert(collection.id, None);
             return self.forget(key);
@@ -78,12 +79,18 @@ impl<'a> View<'a> {
         self.put_record(self.database, key, KeyRecord { until, content });
     }
 
+    /// Removes a key of the client's database with its collection and all elements.
+    pub fn end(&mut self, key: &'a [u8], collection: &Collection) {
+        self.effects.drop_collection(collection.id);
+        self.forget(key);
+    }
+
     /// The value of an element.
     pub fn element(&self, id: u64, part: u8, name: &[u8]) -> Answer<Option<Bytes>> {
         let key = element::key(id, part, name);
         match self.effects.elements.get(&key) {
             Some(changed) => Ok(changed.as_deref().map(Bytes::copy_from_slice)),
-            None => self.reads.get(Space::Elements, &key),
+            None => self.reads.get(KeyPlace::Elements, &key),
         }
     }
 
@@ -118,11 +125,11 @@ impl<'a> View<'a> {
             return Ok(());
         }
         let slices = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-        let walk = Walk { space: Space::Elements, range: slices, is_reversed, with_values };
-        let mut visit = |key: &[u8], found: Found<'_, Option<Cow<'_, [u8]>>>| {
+        let walk = KeyWalk { space: KeyPlace::Elements, range: slices, is_reversed, with_values };
+        let mut visit = |key: &[u8], found: KeyFound<'_, Option<Cow<'_, [u8]>>>| {
             let value = match &found {
-                Found::Stored(value) => Some(*value),
-                Found::Changed(value) => value.as_deref(),
+                KeyFound::Stored(value) => Some(*value),
+                KeyFound::Changed(value) => value.as_deref(),
             };
             match value {
                 Some(value) => visit(&key[PREFIX_LEN..], value),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 
 use super::Store;
-use super::register::{self, Owner};
+use crate::exec::register::{self, Owner};
 use crate::model::element::{self, MEMBERS, PREFIX_LEN, SCORES};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
 
@@ -16,6 +16,13 @@ struct FoundElements {
     scores: u64,
     /// The first and the last position, if it is a list.
     ends: Option<(i64, i64)>,
+}
+
+/// A collection, and the database and the key that have it.
+struct FoundCollection {
+    database: usize,
+    key: Bytes,
+    collection: Collection,
 }
 
 /// What an audit has found.
@@ -41,13 +48,13 @@ impl Store {
         }
         let collections = self.collections(&mut wrong)?;
         let unused = owners.keys().filter(|id| !collections.contains_key(id)).count();
-        for (id, (database, key)) in collections {
-            let at = format!("database {database}, key '{}'", key.0.escape_ascii());
-            if owners.get(&id).is_none_or(|owner| owner != &(database, key.0)) {
+        for (id, FoundCollection { database, key, collection }) in collections {
+            let at = format!("database {database}, key '{}'", key.escape_ascii());
+            if owners.get(&id).is_none_or(|owner| owner != &(database, key)) {
                 wrong.push(format!("{at}: collection {id} is not registered there"));
             }
             let elements = found.remove(&id).unwrap_or_default();
-            wrong.extend(fault(key.1, &elements).map(|what| format!("{at}: {what}")));
+            wrong.extend(fault(collection, &elements).map(|what| format!("{at}: {what}")));
         }
         let lost = found.keys().filter(|id| !owners.contains_key(id));
         wrong
@@ -80,7 +87,7 @@ impl Store {
     fn collections(
         &self,
         wrong: &mut Vec<String>,
-    ) -> cleavedb::Result<BTreeMap<u64, (usize, (Bytes, Collection))>> {
+    ) -> cleavedb::Result<BTreeMap<u64, FoundCollection>> {
         let mut found = BTreeMap::new();
         for number in 0..self.databases() {
             let Some(database) = self.database(number) else { continue };
@@ -91,7 +98,8 @@ impl Store {
                     Ok(KeyContent::String(_)) => {}
                     Ok(KeyContent::Collection(collection)) => {
                         let id = collection.id;
-                        if found.insert(id, (number, (key, collection))).is_some() {
+                        let it = FoundCollection { database: number, key, collection };
+                        if found.insert(id, it).is_some() {
                             wrong.push(format!("two keys have collection {id}"));
                         }
                     }

@@ -1,0 +1,316 @@
+//! Clients that wait for keys, as `BLPOP` does: a write that gives such a key elements serves them
+//! in its own batch, before another command gets at the key, in the order in which they came.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+
+use super::effects::Effects;
+use super::view::{Run, ViewMoment};
+use super::{Answer, Halt};
+use crate::model::record::{CollectionKind, KeyContent};
+use crate::resp::reply::Reply;
+
+/// A command that waits.
+pub struct WaitingCommand {
+    /// The number of its client.
+    pub client: u64,
+    /// The number of the client's database.
+    pub database: usize,
+    /// The type that it takes elements of.
+    pub kind: CollectionKind,
+    /// What runs it.
+    pub run: Run,
+    /// The arguments, with the name.
+    pub args: Vec<Vec<u8>>,
+    /// The places of the keys that it waits for.
+    pub awaited: std::ops::Range<usize>,
+    /// The place of their number, if the arguments have it.
+    pub counted: Option<usize>,
+    /// All its keys, which it holds when it runs.
+    pub keys: Vec<Vec<u8>>,
+}
+
+impl WaitingCommand {
+    /// The arguments as if it waited for one of its keys alone.
+    fn args_for<'a>(&'a self, key: &'a [u8]) -> Vec<&'a [u8]> {
+        let mut args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+        args.splice(self.awaited.clone(), [key]);
+        if let Some(counted) = self.counted {
+            args[counted] = b"1";
+        }
+        args
+    }
+}
+
+struct WaitingClient {
+    command: Arc<WaitingCommand>,
+    reply: Sender<Reply>,
+    /// Whether a command has run for it and is to be committed.
+    is_claimed: bool,
+    /// Whether it waits no more, if that is not committed.
+    is_cancelled: bool,
+}
+
+#[derive(Default)]
+struct WaitersState {
+    last: u64,
+    clients: HashMap<u64, WaitingClient>,
+    /// The commands that wait for each key, in whatever database, the first one first.
+    keys: HashMap<Vec<u8>, Vec<u64>>,
+}
+
+impl WaitersState {
+    fn remove(&mut self, number: u64) -> Option<WaitingClient> {
+        let client = self.clients.remove(&number)?;
+        for key in &client.command.args[client.command.awaited.clone()] {
+            if let Some(waiting) = self.keys.get_mut(key) {
+                waiting.retain(|other| *other != number);
+                if waiting.is_empty() {
+                    self.keys.remove(key);
+                }
+            }
+        }
+        Some(client)
+    }
+}
+
+/// A command that was run for a client that waited; the client gets its reply once it is committed.
+pub struct Served {
+    number: u64,
+    reply: Reply,
+}
+
+/// The clients that wait for keys.
+#[derive(Default)]
+pub struct Waiters {
+    state: Mutex<WaitersState>,
+    count: AtomicUsize,
+}
+
+impl Waiters {
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Number of clients that wait.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Adds a command, whose keys the caller holds: its number, and where its reply comes.
+    pub fn add(&self, command: WaitingCommand) -> (u64, Receiver<Reply>) {
+        let (reply, receiver) = channel();
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        for key in &command.args[command.awaited.clone()] {
+            let waiting = state.keys.entry(key.clone()).or_default();
+            if !waiting.contains(&number) {
+                waiting.push(number);
+            }
+        }
+        let command = Arc::new(command);
+        let client = WaitingClient { command, reply, is_claimed: false, is_cancelled: false };
+        state.clients.insert(number, client);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        (number, receiver)
+    }
+
+    /// Removes a command. Returns whether it gets no reply: else one may come.
+    pub fn remove(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        match state.clients.get_mut(&number) {
+            Some(client) if client.is_claimed => {
+                client.is_cancelled = true;
+                false
+            }
+            Some(_) => {
+                state.remove(number);
+                self.count.fetch_sub(1, Ordering::AcqRel);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Ends the wait of a client with a reply, as `CLIENT UNBLOCK` does. Returns whether it waited.
+    pub fn end(&self, client: u64, reply: Reply) -> bool {
+        let mut state = self.state.lock();
+        let is_it = |waiting: &WaitingClient| waiting.command.client == client;
+        let mut all = state.clients.iter();
+        let found = all.find(|(_, waiting)| is_it(waiting) && !waiting.is_claimed);
+        let Some(waiting) = found.map(|(number, _)| *number).and_then(|it| state.remove(it)) else {
+            return false;
+        };
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        let _ = waiting.reply.send(reply);
+        true
+    }
+
+    /// The other keys that who changes `keys` has to hold: those of commands that wait for them.
+    pub fn more_keys(&self, keys: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut more = Vec::<Vec<u8>>::new();
+        if self.is_empty() {
+            return more;
+        }
+        let state = self.state.lock();
+        let add = |more: &mut Vec<Vec<u8>>, key: &[u8]| {
+            let waiting = state.keys.get(key).into_iter().flatten();
+            let commands = waiting.filter_map(|number| state.clients.get(number));
+            for key in commands.flat_map(|client| &client.command.keys) {
+                if !more.contains(key) {
+                    more.push(key.clone());
+                }
+            }
+        };
+        keys.iter().for_each(|key| add(&mut more, key));
+        let mut at = 0;
+        while let Some(key) = more.get(at).cloned() {
+            add(&mut more, &key);
+            at += 1;
+        }
+        more
+    }
+
+    /// Runs the commands that wait for keys which `effects` has given elements, behind these.
+    /// What was run is claimed, until [`Waiters::settle`].
+    pub fn serve(
+        &self,
+        mut effects: Effects<'static>,
+        moment: ViewMoment<'_>,
+    ) -> Answer<(Effects<'static>, Vec<Served>)> {
+        let (mut served, mut at) = (Vec::new(), 0);
+        while let Some((database, key)) = effects.ready.get(at).cloned() {
+            at += 1;
+            for number in self.waiting(&key) {
+                let Some(command) = self.claim(number, database) else { continue };
+                let args = command.args_for(&key);
+                let mut view = moment.view(database).behind(effects);
+                let answer = (command.run)(&args, &mut view);
+                let is_of_kind = || {
+                    let kind = |content| match content {
+                        KeyContent::Collection(collection) => Some(collection.kind),
+                        KeyContent::String(_) => None,
+                    };
+                    let record = view.record(&key).ok().flatten();
+                    record.and_then(|record| kind(record.content)) == Some(command.kind)
+                };
+                let reply = match answer {
+                    Ok(reply) => Some(reply),
+                    // The key to which an element was to go has another type.
+                    Err(Halt::Error(error)) if is_of_kind() => Some(error),
+                    Err(Halt::Error(_) | Halt::Block(_)) => None,
+                    Err(Halt::Wait) => {
+                        self.release(number);
+                        self.settle(served, false);
+                        return Err(Halt::Wait);
+                    }
+                };
+                effects = view.into_effects().to_owned();
+                match reply {
+                    Some(reply) => served.push(Served { number, reply }),
+                    None => self.release(number),
+                }
+            }
+        }
+        Ok((effects, served))
+    }
+
+    /// Gives clients their replies, if what was run for them is committed; else they wait on.
+    pub fn settle(&self, served: Vec<Served>, is_committed: bool) {
+        for Served { number, reply } in served {
+            if !is_committed {
+                self.release(number);
+            } else if let Some(client) = self.state.lock().remove(number) {
+                self.count.fetch_sub(1, Ordering::AcqRel);
+                // A client that has gone loses the element, as one does that goes a bit later.
+                let _ = client.reply.send(reply);
+            }
+        }
+    }
+
+    fn waiting(&self, key: &[u8]) -> Vec<u64> {
+        self.state.lock().keys.get(key).cloned().unwrap_or_default()
+    }
+
+    fn claim(&self, number: u64, database: usize) -> Option<Arc<WaitingCommand>> {
+        let mut state = self.state.lock();
+        let client = state.clients.get_mut(&number)?;
+        if client.is_claimed || client.command.database != database {
+            return None;
+        }
+        client.is_claimed = true;
+        Some(client.command.clone())
+    }
+
+    fn release(&self, number: u64) {
+        let mut state = self.state.lock();
+        let Some(client) = state.clients.get_mut(&number) else { return };
+        client.is_claimed = false;
+        if client.is_cancelled {
+            state.remove(number);
+            self.count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(client: u64, keys: &[&str]) -> WaitingCommand {
+        let args = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        WaitingCommand {
+            client,
+            database: 0,
+            kind: CollectionKind::List,
+            run: |_, _| Ok(Reply::OK),
+            args: args(&[&["blpop"], keys, &["0"]].concat()),
+            awaited: 1..keys.len() + 1,
+            counted: None,
+            keys: args(keys),
+        }
+    }
+
+    #[test]
+    fn who_waits_no_more_gets_nothing() {
+        let waiters = Waiters::default();
+        let (first, _receiver) = waiters.add(waiting(7, &["a", "b"]));
+        assert_eq!(waiters.waiting(b"b"), [first]);
+        assert!(waiters.remove(first) && !waiters.remove(first) && waiters.is_empty());
+        assert!(waiters.waiting(b"a").is_empty());
+        // While it is served the reply may come; if it does not, the wait is over.
+        let (second, mut receiver) = waiters.add(waiting(7, &["a"]));
+        assert!(waiters.claim(second, 1).is_none());
+        waiters.claim(second, 0).unwrap();
+        assert!(waiters.claim(second, 0).is_none() && !waiters.end(7, Reply::Nil));
+        assert!(!waiters.remove(second));
+        waiters.settle(vec![Served { number: second, reply: Reply::OK }], false);
+        assert!(receiver.try_recv().is_err() && waiters.is_empty());
+        let (third, mut receiver) = waiters.add(waiting(7, &["a"]));
+        waiters.claim(third, 0).unwrap();
+        waiters.settle(vec![Served { number: third, reply: Reply::OK }], true);
+        assert_eq!((receiver.try_recv(), waiters.len()), (Ok(Reply::OK), 0));
+        let (_, mut receiver) = waiters.add(waiting(8, &["a"]));
+        assert!(!waiters.end(7, Reply::Nil) && waiters.end(8, Reply::Nil));
+        assert_eq!(receiver.try_recv(), Ok(Reply::Nil));
+    }
+
+    #[test]
+    fn who_changes_a_key_holds_those_of_who_waits_for_it() {
+        let waiters = Waiters::default();
+        let more = |key: &str| waiters.more_keys(&[key.as_bytes()]);
+        assert!(more("a").is_empty());
+        let mut to_b = waiting(1, &["a"]);
+        to_b.keys.push(b"b".into());
+        waiters.add(to_b);
+        waiters.add(waiting(2, &["b", "c"]));
+        assert_eq!(more("a"), [b"a", b"b", b"c"]);
+        assert!(more("d").is_empty());
+    }
+}

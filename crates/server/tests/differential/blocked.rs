@@ -1,0 +1,246 @@
+//! Clients that wait for keys: scripts of several clients, played on both servers.
+
+use std::time::{Duration, Instant};
+
+use crate::Both;
+use crate::wire::Client;
+
+/// Scripts, with an empty line between two. A line is a command of a client, by its number: with
+/// `>` it waits, and its reply is read by a line of the number alone, or never.
+const SCRIPTS: &str = "\
+1> BLPOP a b 0
+2 RPUSH b x y
+1
+2 LRANGE b 0 -1
+
+1> BLPOP a 0
+2> BRPOP a 0
+3 RPUSH a x
+1
+3 LLEN a
+3 RPUSH a y z
+2
+3 LRANGE a 0 -1
+
+1> BLPOP a 0
+2 MULTI
+2 RPUSH a x
+2 DEL a
+2 EXEC
+2 RPUSH a y
+1
+
+1> BLPOP a b 0
+2 MULTI
+2 RPUSH b of-b
+2 RPUSH a of-a
+2 LRANGE b 0 -1
+2 EXEC
+1
+2 LRANGE a 0 -1
+2 EXISTS b
+
+1> BLMOVE a b LEFT RIGHT 0
+2 RPUSH a x
+1
+2 LRANGE b 0 -1
+2 EXISTS a
+
+1> BLMOVE a b LEFT RIGHT 0
+2> BLPOP b 0
+3 RPUSH a x
+1
+2
+3 EXISTS a b
+
+1> BRPOPLPUSH a a 0
+2 RPUSH a x
+1
+2 LRANGE a 0 -1
+
+1> BLMOVE a b LEFT RIGHT 0
+2 SET b string
+2 RPUSH a x
+1
+2 LRANGE a 0 -1
+
+1> BLPOP a 0
+2 SET a string
+2 DEL a
+2 SADD a m
+2 DEL a
+2 LPUSH a x
+1
+
+1> BLMPOP 0 2 a b LEFT COUNT 2
+2 RPUSH b 1 2 3
+1
+2 LRANGE b 0 -1
+
+1> BLPOP a 0
+1> SET other value
+2 RPUSH a x
+1
+1
+2 GET other
+
+1> BLPOP a 0
+2 SELECT 1
+2 RPUSH a x
+2 MOVE a 0
+1
+2 EXISTS a
+
+1> BLPOP a 0
+2 RPUSH b x
+2 RENAME b a
+1
+2 EXISTS a b
+
+1> BLPOP a 0
+2 RPUSH b x y
+2 COPY b a
+1
+2 LRANGE a 0 -1
+
+1> BLPOP a 0
+2 SELECT 1
+2 RPUSH a x
+2 SWAPDB 0 1
+1
+2 EXISTS a
+
+1> BLPOP a 0.05
+1
+2 RPUSH a x
+2 LRANGE a 0 -1
+
+1> BLMOVE a b LEFT LEFT 0.05
+1
+1 HELLO 3
+1> BRPOP a 0.05
+1
+
+1 MULTI
+1 BLPOP a 0
+1 BLMOVE a b LEFT LEFT 0
+1 BRPOPLPUSH a b 0
+1 BLMPOP 0 1 a LEFT
+1 RPUSH a x
+1 BLPOP a b 0
+1 EXEC
+
+1 CLIENT REPLY OFF
+1> BLPOP a 0
+2 RPUSH a x
+2 EXISTS a
+
+1 WATCH a
+2> BLPOP a 0
+3 RPUSH a x
+2
+1 MULTI
+1 EXEC
+
+1> BLPOP a a 0
+2 RPUSH a x y
+1
+2 LRANGE a 0 -1
+
+1> BLPOP a 0
+2 LPUSH a x y z
+1
+2 LRANGE a 0 -1
+
+1> BLPOP a b c 0
+2> BLPOP c b 0
+3 MULTI
+3 RPUSH c 1
+3 RPUSH b 2 3
+3 EXEC
+1
+2
+3 LRANGE b 0 -1
+3 LRANGE c 0 -1
+";
+
+/// The number of clients that wait.
+fn waiting(check: &mut Client) -> Option<u64> {
+    let info = check.call(&[b"INFO", b"clients"]);
+    let info = String::from_utf8(info.bulk()?.to_vec()).ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
+    line?.trim().parse().ok()
+}
+
+/// The replies that a script is told by the clients of one server.
+fn played(script: &str, clients: &mut [Client], check: &mut Client) -> Vec<String> {
+    let mut replies = Vec::new();
+    check.call(&[b"FLUSHALL"]);
+    let mut in_wait: Vec<usize> = vec![0; clients.len()];
+    for line in script.lines() {
+        let (client, command) = line.split_once(' ').unwrap_or((line, ""));
+        let (client, waits) = match client.strip_suffix('>') {
+            Some(client) => (client, true),
+            None => (client, false),
+        };
+        let number: usize = client.parse().unwrap();
+        let client = &mut clients[number];
+        if !command.is_empty() {
+            client.send(format!("{command}\r\n").as_bytes(), &[]);
+        }
+        if waits {
+            // The next command is to find it waiting.
+            in_wait[number] += 1;
+            let wanted = in_wait.iter().filter(|count| **count > 0).count() as u64;
+            let begun = Instant::now();
+            while waiting(check) != Some(wanted) && begun.elapsed() < Duration::from_millis(300) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else if command != "CLIENT REPLY OFF" {
+            in_wait[number] =
+                if command.is_empty() { in_wait[number].saturating_sub(1) } else { 0 };
+            let reply = client.receive().map_or("the end".into(), |reply| reply.shown());
+            // A greeting has the number of the client.
+            let shown = if command.starts_with("HELLO") { "hello" } else { &reply };
+            replies.push(format!("{line}: {shown}"));
+        }
+    }
+    replies
+}
+
+#[test]
+fn who_waits_is_served_alike() {
+    let Some(both) = Both::start(None) else { return };
+    for script in SCRIPTS.split("\n\n") {
+        let pairs = (0..5).map(|_| both.pair());
+        let (mut ours, mut theirs): (Vec<_>, Vec<_>) = pairs.map(|it| (it.ours, it.theirs)).unzip();
+        let (mut of_ours, mut of_theirs) = (ours.pop().unwrap(), theirs.pop().unwrap());
+        let ours = played(script, &mut ours, &mut of_ours);
+        let theirs = played(script, &mut theirs, &mut of_theirs);
+        assert_eq!(ours, theirs, "{script}");
+    }
+}
+
+#[test]
+fn a_wait_is_ended_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let [mut one, mut other] = [both.pair(), both.pair()];
+    let ids = one.call(&[b"CLIENT", b"ID"]).map(|id| id.integer().unwrap().to_string());
+    let ends: [&[&str]; 3] = [&[], &["TIMEOUT"], &["ERROR"]];
+    for words in ends {
+        let ended = [(&mut one.ours, &mut other.ours, 0), (&mut one.theirs, &mut other.theirs, 1)];
+        let replies = ended.map(|(client, check, at)| {
+            client.send(b"BLPOP nothing 0\r\n", &[]);
+            let begun = Instant::now();
+            while waiting(check) != Some(1) && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let args = [&["CLIENT", "UNBLOCK", &ids[at]], words].concat();
+            let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
+            let replies = [check.call(&args), client.receive().unwrap(), check.call(&args)];
+            replies.map(|reply| reply.shown())
+        });
+        assert_eq!(replies[0], replies[1], "{words:?}");
+        assert_eq!((&*replies[0][0], &*replies[0][2]), (":1", ":0"));
+    }
+}

@@ -1,5 +1,7 @@
 //! The clients that are connected, as others see them.
 
+mod mailbox;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,7 +10,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::resp::reply::Protocol;
+use self::mailbox::Mailbox;
+use crate::resp::reply::{Protocol, Reply};
 
 /// What a client has chosen.
 #[derive(Clone, Default)]
@@ -36,6 +39,9 @@ pub struct Connected {
     /// it does not.
     waits: AtomicU32,
     is_known: AtomicBool,
+    is_subscribed: AtomicBool,
+    /// Messages for it.
+    pub mailbox: Mailbox,
     chosen: Mutex<Chosen>,
 }
 
@@ -72,6 +78,23 @@ impl Connected {
     /// Whether it has said who it is, or need not.
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is sent messages.
+    pub fn set_subscribed(&self, is_subscribed: bool) {
+        self.is_subscribed.store(is_subscribed, Ordering::Relaxed);
+    }
+
+    /// Whether it is sent messages.
+    pub fn is_subscribed(&self) -> bool {
+        self.is_subscribed.load(Ordering::Relaxed)
+    }
+
+    /// Has a message sent to it; one that takes them too slowly is sent away.
+    pub fn deliver(&self, message: Reply) {
+        if !self.mailbox.add(message) {
+            self.killed.cancel();
+        }
     }
 
     /// What it has chosen.
@@ -112,6 +135,8 @@ impl Clients {
             since,
             waits: AtomicU32::new(WORKS),
             is_known: AtomicBool::new(true),
+            is_subscribed: AtomicBool::new(false),
+            mailbox: Mailbox::default(),
             chosen,
         });
         self.0.lock().insert(id, client.clone());

@@ -26,6 +26,7 @@ mod command;
 mod files;
 mod config;
 mod clients;
+mod topics;
 mod observe;
 mod shared;
 mod session;

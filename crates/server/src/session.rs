@@ -3,6 +3,7 @@
 mod about;
 mod calls;
 mod slow_log;
+mod subscriptions;
 mod client;
 mod transaction;
 
@@ -27,6 +28,7 @@ use crate::shared::ServerShared;
 
 use self::calls::SessionCalls;
 use self::client::WantedReplies;
+use self::subscriptions::Subscriptions;
 use self::transaction::ClientTransaction;
 
 /// What a client has chosen.
@@ -42,6 +44,7 @@ pub struct ClientSession {
     /// Whether it has said who it is, or need not.
     is_known: bool,
     transaction: ClientTransaction,
+    subscriptions: Subscriptions,
     calls: SessionCalls,
 }
 
@@ -58,6 +61,7 @@ impl ClientSession {
             wanted: WantedReplies::All,
             is_known,
             transaction: ClientTransaction::default(),
+            subscriptions: Subscriptions::default(),
             calls: SessionCalls::new(times),
         }
     }
@@ -141,6 +145,14 @@ impl ClientSession {
         }
         if !self.is_known && !command.is(flag::NO_AUTH) {
             return Err("NOAUTH Authentication required.".into());
+        }
+        if !self.is_free(command.name) {
+            return Err(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                command.name
+            )
+            .into());
         }
         if self.transaction.is_open() && command.is(flag::NO_MULTI) {
             return Err("ERR Command not allowed inside a transaction".into());
@@ -277,6 +289,9 @@ impl ClientSession {
         }
         shared.store.commit(effects, may_wait)?;
         shared.store.watches.touch(effects);
+        if !effects.events.is_empty() {
+            shared.topics.tell(shared.config.load().notify_keyspace_events, &effects.events);
+        }
         if !effects.cleared.is_empty() {
             shared.sweeper.wake();
         }
@@ -291,6 +306,10 @@ impl ClientSession {
         may_wait: bool,
     ) -> Answer {
         match command.name {
+            "ping" if self.is_beside_messages() && args.len() <= 2 => {
+                let text = args.get(1).map_or_else(Bytes::new, |text| text.to_vec().into());
+                Ok(Reply::bulks([Bytes::from_static(b"pong"), text]))
+            }
             "ping" => match args {
                 [_] => Ok(Reply::Status("PONG")),
                 [_, text] => Ok(Reply::Bulk(text.to_vec().into())),
@@ -310,6 +329,7 @@ impl ClientSession {
             }
             "reset" => {
                 self.unwatch(shared);
+                self.unsubscribe_all(shared);
                 *self = Self::new(shared, self.client.clone(), self.calls.times());
                 self.client.choose(|chosen| *chosen = Chosen::default());
                 Ok(Reply::Status("RESET"))
@@ -323,6 +343,16 @@ impl ClientSession {
                 Ok(Reply::OK)
             }
             "wait" => wait(args),
+            "subscribe" | "psubscribe" | "ssubscribe" => {
+                self.subscribe(shared, command.name, &args[1..])
+            }
+            "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
+                self.unsubscribe(shared, command.name, &args[1..])
+            }
+            "publish" => Ok(Reply::Integer(shared.topics.publish(args[1], args[2]) as i64)),
+            "spublish" => {
+                Ok(Reply::Integer(shared.topics.publish_to_shard(args[1], args[2]) as i64))
+            }
             "shutdown" => {
                 shared.stop.cancel();
                 self.is_over = true;
@@ -330,6 +360,7 @@ impl ClientSession {
             }
             "config|rewrite" if !may_wait => Err(Halt::Wait),
             name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
+            name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),
             name if name.starts_with("client|") => self.client(shared, name, args),
             "info" if !may_wait => Err(Halt::Wait),
             name => about::about(shared, name, args),

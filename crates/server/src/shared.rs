@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
 use crate::observe::{Observer, ProcessFigures, ServerFigures};
+use crate::topics::Topics;
 
 /// What all clients share.
 pub struct ServerShared {
@@ -25,6 +26,8 @@ pub struct ServerShared {
     pub syncer: Syncer,
     /// Removes elements that no key has any more.
     pub sweeper: Sweeper,
+    /// What is published, and to whom.
+    pub topics: Topics,
     /// Clients that are connected.
     pub clients: Clients,
     /// Cursors of scans.
@@ -47,6 +50,7 @@ impl ServerShared {
             store,
             syncer: Syncer::default(),
             sweeper: Sweeper::default(),
+            topics: Topics::default(),
             clients: Clients::default(),
             scans: Scans::default(),
             observer,
@@ -86,7 +90,8 @@ impl ServerShared {
 
     /// Of which records, and when, the views of a command are.
     pub fn moment<'a>(&'a self, reads: &'a dyn Reads, now: u64) -> ViewMoment<'a> {
-        let told = if self.store.waiters.is_empty() { 0 } else { event::READY };
+        let ready = if self.store.waiters.is_empty() { 0 } else { event::READY };
+        let told = self.config.load().notify_keyspace_events.told() | ready;
         ViewMoment { reads, scans: &self.scans, now, told }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands of the time that keys have.
 
 use super::args::{Unit, is, number, showing};
-use crate::exec::{Answer, Halt, View};
+use crate::exec::{Answer, Halt, View, event};
 use crate::model::record::KeyRecord;
 use crate::resp::reply::Reply;
 
@@ -59,7 +59,9 @@ fn expire_in<'a>(args: &[&'a [u8]], view: &mut View<'a>, unit: Unit, name: &str)
         return Ok(Reply::Integer(0));
     }
     let until = Some(until.max(0).cast_unsigned());
+    let is_over = until.is_some_and(|until| until <= view.now);
     view.put_record(view.database, args[1], KeyRecord { until, ..record });
+    view.tell(event::GENERIC, if is_over { "del" } else { "expire" }, args[1]);
     Ok(Reply::Integer(1))
 }
 
@@ -88,6 +90,7 @@ pub fn persist<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let record = view.record(args[1])?.filter(|record| record.until.is_some());
     let Some(record) = record else { return Ok(Reply::Integer(0)) };
     view.put_record(view.database, args[1], KeyRecord { until: None, ..record });
+    view.tell(event::GENERIC, "persist", args[1]);
     Ok(Reply::Integer(1))
 }
 

@@ -27,7 +27,7 @@ pub const CLIENT: &[&str] = &[
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    "    Return 0: no command blocks.",
+    "    Unblock the specified blocked client.",
 ];
 
 /// `COMMAND HELP`
@@ -82,6 +82,22 @@ const OBJECT: &[&str] = &[
     "REFCOUNT <key>",
     "    Return the number of references of the value associated with the specified",
     "    <key>.",
+];
+
+/// `PUBSUB HELP`, in Redis's words.
+pub const PUBSUB: &[&str] = &[
+    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANNELS [<pattern>]",
+    "    Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    "    Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers for the specified channels, excluding",
+    "    pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return the number of subscribers for the specified shard level channel(s)",
 ];
 
 /// `SLOWLOG HELP`, in Redis's words.

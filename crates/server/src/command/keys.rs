@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::args::{is, number, shown, small, syntax};
 use super::glob;
-use crate::exec::{Answer, ElementRange, Halt, View};
+use crate::exec::{Answer, ElementRange, Halt, View, event};
 use crate::model::element;
 use crate::model::record::{self, Collection, CollectionKind, KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
@@ -16,7 +16,10 @@ use crate::resp::request::integer;
 pub fn del<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let mut count = 0;
     for key in &args[1..] {
-        count += i64::from(view.delete(key)?);
+        if view.delete(key)? {
+            view.tell(event::GENERIC, "del", key);
+            count += 1;
+        }
     }
     Ok(Reply::Integer(count))
 }
@@ -89,6 +92,8 @@ fn move_key<'a>(from: &'a [u8], to: &'a [u8], only_new: bool, view: &mut View<'a
         view.delete(to)?;
         view.forget(from);
         view.put_record(view.database, to, record);
+        view.tell(event::GENERIC, "rename_from", from);
+        view.tell(event::GENERIC, "rename_to", to);
     }
     Ok(true)
 }
@@ -138,6 +143,7 @@ pub fn copy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     };
     view.delete_in(to, args[2])?;
     view.put_record(to, args[2], KeyRecord { content, ..record });
+    view.tell_in(to, event::GENERIC, "copy_to", args[2]);
     Ok(Reply::Integer(1))
 }
 
@@ -153,6 +159,8 @@ pub fn move_to<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     }
     view.forget(args[1]);
     view.put_record(to, args[1], record);
+    view.tell(event::GENERIC, "move_from", args[1]);
+    view.tell_in(to, event::GENERIC, "move_to", args[1]);
     Ok(Reply::Integer(1))
 }
 

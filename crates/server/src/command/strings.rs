@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::args::{Unit, is, number, syntax};
 use super::float::{self, NoSum};
-use crate::exec::{Answer, Halt, View};
+use crate::exec::{Answer, Halt, View, event};
 use crate::model::record::{KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
 
@@ -19,6 +19,21 @@ fn too_long() -> Halt {
 
 fn bulk_or_nil(found: Option<(Bytes, Option<u64>)>) -> Reply {
     found.map_or(Reply::Nil, |(value, _)| Reply::Bulk(value))
+}
+
+/// Gives a key a string, and tells of it.
+fn put<'a>(
+    key: &'a [u8],
+    value: impl Into<Cow<'a, [u8]>>,
+    until: Option<u64>,
+    name: &'static str,
+    view: &mut View<'a>,
+) {
+    view.put(key, value, until);
+    view.tell(event::STRING, name, key);
+    if until.is_some() && name == "set" {
+        view.tell(event::GENERIC, "expire", key);
+    }
 }
 
 /// `GET key`
@@ -97,7 +112,7 @@ impl SetTerms {
 pub fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let terms = SetTerms::of(&args[3..], view.now)?;
     if terms.is_blind() {
-        view.put(args[1], args[2], terms.until);
+        put(args[1], args[2], terms.until, "set", view);
         return Ok(Reply::OK);
     }
     let (was_there, old, until) = match terms.returns_old {
@@ -114,7 +129,12 @@ pub fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     if was_there && terms.only_new || !was_there && terms.only_old {
         return Ok(old);
     }
-    view.put(args[1], args[2], if terms.keeps_deadline { until } else { terms.until });
+    if terms.keeps_deadline {
+        view.put(args[1], args[2], until);
+        view.tell(event::STRING, "set", args[1]);
+    } else {
+        put(args[1], args[2], terms.until, "set", view);
+    }
     Ok(if terms.returns_old { old } else { Reply::OK })
 }
 
@@ -122,7 +142,7 @@ pub fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn setnx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let was_there = view.exists(args[1])?;
     if !was_there {
-        view.put(args[1], args[2], None);
+        put(args[1], args[2], None, "set", view);
     }
     Ok(Reply::Integer(i64::from(!was_there)))
 }
@@ -130,21 +150,21 @@ pub fn setnx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 /// `SETEX key seconds value`
 pub fn setex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let until = Unit::SECONDS.deadline(args[2], view.now, "setex")?;
-    view.put(args[1], args[3], Some(until));
+    put(args[1], args[3], Some(until), "set", view);
     Ok(Reply::OK)
 }
 
 /// `PSETEX key milliseconds value`
 pub fn psetex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let until = Unit::MILLIS.deadline(args[2], view.now, "psetex")?;
-    view.put(args[1], args[3], Some(until));
+    put(args[1], args[3], Some(until), "set", view);
     Ok(Reply::OK)
 }
 
 /// `GETSET key value`
 pub fn getset<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let old = view.string(args[1])?;
-    view.put(args[1], args[2], None);
+    put(args[1], args[2], None, "set", view);
     Ok(bulk_or_nil(old))
 }
 
@@ -153,6 +173,7 @@ pub fn getdel<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let old = view.string(args[1])?;
     if old.is_some() {
         view.delete(args[1])?;
+        view.tell(event::GENERIC, "del", args[1]);
     }
     Ok(bulk_or_nil(old))
 }
@@ -167,6 +188,12 @@ pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let until = life.deadline(view.now, "getex")?;
     if until.is_some() || life.stays && old.is_some() {
         view.put(args[1], value.to_vec(), until);
+        let name = match until {
+            None => "persist",
+            Some(until) if until <= view.now => "del",
+            Some(_) => "expire",
+        };
+        view.tell(event::GENERIC, name, args[1]);
     }
     Ok(Reply::Bulk(value))
 }
@@ -183,7 +210,7 @@ pub fn mget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 }
 
 fn put_all<'a>(pairs: &[&'a [u8]], view: &mut View<'a>) {
-    pairs.chunks_exact(2).for_each(|pair| view.put(pair[0], pair[1], None));
+    pairs.chunks_exact(2).for_each(|pair| put(pair[0], pair[1], None, "set", view));
 }
 
 fn check_pairs(args: &[&[u8]], command: &str) -> Answer<()> {
@@ -223,7 +250,7 @@ pub fn append<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         return Err(too_long());
     }
     let len = value.len();
-    view.put(args[1], value, until);
+    put(args[1], value, until, "append", view);
     Ok(Reply::Integer(len as i64))
 }
 
@@ -266,7 +293,7 @@ pub fn setrange<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     value.resize(value.len().max(end), 0);
     value[offset..end].copy_from_slice(args[3]);
     let len = value.len();
-    view.put(args[1], value, until);
+    put(args[1], value, until, "setrange", view);
     Ok(Reply::Integer(len as i64))
 }
 
@@ -278,7 +305,8 @@ fn add<'a>(key: &'a [u8], change: i64, view: &mut View<'a>) -> Answer {
     };
     let overflow = || Halt::error("ERR increment or decrement would overflow");
     let new = old.checked_add(change).ok_or_else(overflow)?;
-    view.put(key, itoa::Buffer::new().format(new).as_bytes().to_vec(), until);
+    let text = itoa::Buffer::new().format(new).as_bytes().to_vec();
+    put(key, text, until, "incrby", view);
     Ok(Reply::Integer(new))
 }
 
@@ -290,7 +318,7 @@ pub fn incrbyfloat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         NoSum::NoNumber => Halt::error("ERR value is not a valid float"),
         NoSum::Infinite => Halt::error("ERR increment would produce NaN or Infinity"),
     })?;
-    view.put(args[1], sum.clone().into_bytes(), until);
+    put(args[1], sum.clone().into_bytes(), until, "incrbyfloat", view);
     Ok(Reply::Bulk(sum.into()))
 }
 

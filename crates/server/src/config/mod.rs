@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::exec::EventClasses;
 use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
 use cleavedb::Options;
@@ -101,6 +102,9 @@ pub struct Config {
     /// Commands that SLOWLOG has at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub slowlog_max_len: usize,
+    /// What is told of keys by messages, in the letters of Redis, as KEA
+    #[arg(long, value_name = "CLASSES", default_value = "", value_parser = event_classes)]
+    pub notify_keyspace_events: EventClasses,
     /// The address of the page, of metrics and of health, over HTTP; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
@@ -131,6 +135,11 @@ pub struct Config {
     /// Options that have changed since the start, by their names, with their values.
     #[arg(skip)]
     pub changed: BTreeMap<&'static str, String>,
+}
+
+/// Classes of what is told of keys.
+fn event_classes(letters: &str) -> Result<EventClasses, &'static str> {
+    EventClasses::of(letters.as_bytes()).ok_or("the letters of classes are g$lshzxetdmnA, K and E")
 }
 
 impl Config {

@@ -6,7 +6,7 @@ use super::{AppendFsync, Config};
 use crate::command::STRING_MAX;
 use crate::command::args::{is, showing, syntax};
 use crate::command::glob;
-use crate::exec::{Answer, Halt};
+use crate::exec::{Answer, EventClasses, Halt};
 use crate::resp::request::integer;
 
 /// What `CONFIG SET` may do with an option.
@@ -100,6 +100,16 @@ const ROWS: &[ConfigRow] = &[
     }),
     row("maxmemory", ChangeAllowed::ToItself, |_| "0".to_owned()),
     row("maxmemory-policy", ChangeAllowed::ToItself, |_| "noeviction".to_owned()),
+    row(
+        "notify-keyspace-events",
+        ChangeAllowed::To("notify_keyspace_events", |config, letters| {
+            let classes = EventClasses::of(letters);
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            config.notify_keyspace_events = classes.ok_or(why)?;
+            Ok(())
+        }),
+        |config| config.notify_keyspace_events.letters(),
+    ),
     row("port", ChangeAllowed::ToItself, port),
     row("proto-max-bulk-len", ChangeAllowed::ToItself, |_| STRING_MAX.to_string()),
     row(

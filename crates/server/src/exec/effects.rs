@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::events::KeyEvent;
 use crate::model::record::Collection;
 
 /// What becomes of a key.
@@ -18,39 +19,6 @@ pub enum Change<'a> {
 
 /// A database, and a key of it.
 pub type DatabaseKey<'a> = (usize, Cow<'a, [u8]>);
-
-/// Classes of what is told of keys, as `notify-keyspace-events` names them.
-pub mod event {
-    /// Commands of keys of any type.
-    pub const GENERIC: u16 = 1;
-    /// Strings.
-    pub const STRING: u16 = 1 << 1;
-    /// Lists.
-    pub const LIST: u16 = 1 << 2;
-    /// Sets.
-    pub const SET: u16 = 1 << 3;
-    /// Hashes.
-    pub const HASH: u16 = 1 << 4;
-    /// Sorted sets.
-    pub const SORTED_SET: u16 = 1 << 5;
-    /// Keys that were not there before.
-    pub const NEW: u16 = 1 << 6;
-    /// Collections that were given elements: told to clients that wait for them.
-    pub const READY: u16 = 1 << 7;
-}
-
-/// What is told of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyEvent {
-    /// A bit of [`event`].
-    pub class: u16,
-    /// What has happened, as Redis names it.
-    pub name: &'static str,
-    /// The number of the database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
-}
 
 /// What commands have changed: databases that are empty but for what follows, keys, and elements.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! How commands run: what they see, what they hold, and how what they did is committed.
 
 mod reads;
+mod events;
 mod effects;
 mod view;
 mod locks;
@@ -15,7 +16,8 @@ mod syncer;
 
 #[cfg(test)]
 pub use self::effects::Change;
-pub use self::effects::{Effects, event};
+pub use self::effects::Effects;
+pub use self::events::{EventClasses, KeyEvent, event};
 pub use self::locks::{Held, Locks};
 pub use self::reads::{Blind, Reads};
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::effects::{Change, Effects, KeyEvent, event};
+use super::effects::{Change, Effects};
+use super::events::{KeyEvent, event};
 use super::reads::{KeyPlace, KeyWalk, Reads};
 use super::{Answer, Halt};
 use crate::model::record::{DamagedRecord, KeyContent, KeyRecord};

@@ -67,6 +67,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
     let served = connection.serve().await;
     if let Some(session) = &mut connection.session {
         session.end_transaction(&connection.shared);
+        session.unsubscribe_all(&connection.shared);
     }
     connection.shared.clients.remove(id);
     connection.shared.observer.clients.fetch_sub(1, Ordering::Relaxed);
@@ -88,10 +89,16 @@ impl Connection {
                 self.share.set(0);
             }
             self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
-            tokio::select! {
-                ready = self.socket.readable() => ready?,
+            let has_mail = tokio::select! {
+                ready = self.socket.readable() => ready.map(|()| false)?,
+                () = self.client.mailbox.arrived() => true,
                 () = self.client.killed.cancelled() => return Ok(()),
                 () = self.shared.stop.cancelled() => return Ok(()),
+            };
+            if has_mail {
+                self.take_messages();
+                self.flush().await?;
+                continue;
             }
             self.client.wake();
             if !self.read().await? {
@@ -117,6 +124,15 @@ impl Connection {
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(e) => Err(e),
+        }
+    }
+
+    /// Adds the messages for the client to what it is sent.
+    fn take_messages(&mut self) {
+        let Some(session) = &self.session else { return };
+        if self.client.is_subscribed() {
+            let messages = self.client.mailbox.take();
+            messages.iter().for_each(|it| it.write(session.protocol, &mut self.output));
         }
     }
 
@@ -147,6 +163,11 @@ impl Connection {
                 }
                 () = self.client.killed.cancelled() => return gone(),
                 () = shared.stop.cancelled() => return gone(),
+                () = self.client.mailbox.arrived() => {
+                    self.take_messages();
+                    self.flush().await?;
+                    continue;
+                }
                 ready = self.socket.readable(), if self.input.len() < INPUT_MAX => ready?,
             }
             if !self.read().await? {
@@ -209,6 +230,7 @@ impl Connection {
                     session.wanted(reply)
                 }
             };
+            self.take_messages();
             let Some(session) = &self.session else { return Ok(false) };
             reply.write(session.protocol, &mut self.output);
             if session.is_over {

@@ -43,6 +43,8 @@ pub enum Reply {
     Pairs(Vec<(Reply, Reply)>),
     /// Several replies in no order; in RESP2 an array.
     Set(Vec<Reply>),
+    /// Several replies, one behind the other, as if they were those of several commands.
+    Several(Vec<Reply>),
     /// A number; in RESP2 its text.
     Double(f64),
     /// In RESP2 1 or 0.
@@ -79,6 +81,15 @@ impl Reply {
         }
     }
 
+    /// Bytes of the bulks in it.
+    pub fn bulk_len(&self) -> usize {
+        match self {
+            Self::Bulk(bytes) => bytes.len(),
+            Self::Push(items) => items.iter().map(Self::bulk_len).sum(),
+            _ => 0,
+        }
+    }
+
     /// Appends it to what is sent.
     pub fn write(&self, protocol: Protocol, out: &mut BytesMut) {
         let is_old = protocol == Protocol::Two;
@@ -103,6 +114,7 @@ impl Reply {
                     value.write(protocol, out);
                 }
             }
+            Self::Several(replies) => replies.iter().for_each(|it| it.write(protocol, out)),
             Self::Pairs(pairs) => {
                 head(out, b'*', pairs.len() as i64 * if is_old { 2 } else { 1 });
                 for (key, value) in pairs {
@@ -212,6 +224,7 @@ mod tests {
             (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
             (Reply::Fixed(Protocol::Two, Box::new(Reply::Nil)), "$-1\r\n", "$-1\r\n"),
             (Reply::Silence, "", ""),
+            (Reply::Several(vec![Reply::OK, Reply::Nil]), "+OK\r\n$-1\r\n", "+OK\r\n_\r\n"),
             (Reply::Text("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
         ] {
             assert_eq!(written(&reply), [two, three], "{reply:?}");

@@ -37,12 +37,13 @@ pub(super) fn checked_name(text: &[u8]) -> Answer<Vec<u8>> {
     }
 }
 
-/// Whether clients are of a type: those of this server are normal.
-fn is_normal(type_name: &[u8]) -> Answer<bool> {
-    let others = ["master", "replica", "slave", "pubsub"];
+/// What tells whether a client is of a type.
+fn of_type(type_name: &[u8]) -> Answer<fn(&Connected) -> bool> {
+    let others = ["master", "replica", "slave"];
     match type_name {
-        _ if is(type_name, "normal") => Ok(true),
-        _ if others.iter().any(|other| is(type_name, other)) => Ok(false),
+        _ if is(type_name, "normal") => Ok(|client| !client.is_subscribed()),
+        _ if is(type_name, "pubsub") => Ok(Connected::is_subscribed),
+        _ if others.iter().any(|other| is(type_name, other)) => Ok(|_| false),
         _ => Err(showing("ERR Unknown client type '", type_name, "'")),
     }
 }
@@ -131,13 +132,13 @@ struct Victims<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
-    is_normal: bool,
+    is_of_type: fn(&Connected) -> bool,
     spares_own: bool,
 }
 
 impl Default for Victims<'_> {
     fn default() -> Self {
-        Self { id: None, address: None, local: None, is_normal: true, spares_own: true }
+        Self { id: None, address: None, local: None, is_of_type: |_| true, spares_own: true }
     }
 }
 
@@ -154,7 +155,7 @@ impl<'a> Victims<'a> {
                 }
                 _ if is(word, "ADDR") => victims.address = Some(value),
                 _ if is(word, "LADDR") => victims.local = Some(value),
-                _ if is(word, "TYPE") => victims.is_normal = is_normal(value)?,
+                _ if is(word, "TYPE") => victims.is_of_type = of_type(value)?,
                 _ if is(word, "USER") && *value == b"default" => {}
                 _ if is(word, "USER") => return Err(showing("ERR No such user '", value, "'")),
                 _ if is(word, "SKIPME") && is(value, "yes") => victims.spares_own = true,
@@ -166,7 +167,7 @@ impl<'a> Victims<'a> {
     }
 
     fn has(&self, client: &Connected) -> bool {
-        self.is_normal
+        (self.is_of_type)(client)
             && self.id.is_none_or(|id| id == client.id)
             && self.address.is_none_or(|address| address == client.address.as_bytes())
             && self.local.is_none_or(|local| local == client.local.as_bytes())
@@ -178,10 +179,10 @@ fn list(shared: &ServerShared, words: &[&[u8]]) -> Answer {
     let all = shared.clients.all();
     let listed: Vec<Arc<Connected>> = match words {
         [] => all,
-        [word, type_name] if is(word, "TYPE") => match is_normal(type_name)? {
-            true => all,
-            false => Vec::new(),
-        },
+        [word, type_name] if is(word, "TYPE") => {
+            let is_of_type = of_type(type_name)?;
+            all.into_iter().filter(|client| is_of_type(client)).collect()
+        }
         [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => {
             let id = |id: &&[u8]| integer(id).ok_or_else(|| Halt::error("ERR Invalid client ID"));
             let ids = ids.iter().map(id).collect::<Answer<Vec<_>>>()?;

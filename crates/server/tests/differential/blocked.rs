@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::Both;
-use crate::wire::Client;
+use crate::scripts::{assert_alike, waiting};
 
-/// Scripts, with an empty line between two. A line is a command of a client, by its number: with
-/// `>` it waits, and its reply is read by a line of the number alone, or never.
 const SCRIPTS: &str = "\
 1> BLPOP a b 0
 2 RPUSH b x y
@@ -164,61 +162,10 @@ const SCRIPTS: &str = "\
 3 LRANGE c 0 -1
 ";
 
-/// The number of clients that wait.
-fn waiting(check: &mut Client) -> Option<u64> {
-    let info = check.call(&[b"INFO", b"clients"]);
-    let info = String::from_utf8(info.bulk()?.to_vec()).ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
-    line?.trim().parse().ok()
-}
-
-/// The replies that a script is told by the clients of one server.
-fn played(script: &str, clients: &mut [Client], check: &mut Client) -> Vec<String> {
-    let mut replies = Vec::new();
-    check.call(&[b"FLUSHALL"]);
-    let mut in_wait: Vec<usize> = vec![0; clients.len()];
-    for line in script.lines() {
-        let (client, command) = line.split_once(' ').unwrap_or((line, ""));
-        let (client, waits) = match client.strip_suffix('>') {
-            Some(client) => (client, true),
-            None => (client, false),
-        };
-        let number: usize = client.parse().unwrap();
-        let client = &mut clients[number];
-        if !command.is_empty() {
-            client.send(format!("{command}\r\n").as_bytes(), &[]);
-        }
-        if waits {
-            // The next command is to find it waiting.
-            in_wait[number] += 1;
-            let wanted = in_wait.iter().filter(|count| **count > 0).count() as u64;
-            let begun = Instant::now();
-            while waiting(check) != Some(wanted) && begun.elapsed() < Duration::from_millis(300) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        } else if command != "CLIENT REPLY OFF" {
-            in_wait[number] =
-                if command.is_empty() { in_wait[number].saturating_sub(1) } else { 0 };
-            let reply = client.receive().map_or("the end".into(), |reply| reply.shown());
-            // A greeting has the number of the client.
-            let shown = if command.starts_with("HELLO") { "hello" } else { &reply };
-            replies.push(format!("{line}: {shown}"));
-        }
-    }
-    replies
-}
-
 #[test]
 fn who_waits_is_served_alike() {
     let Some(both) = Both::start(None) else { return };
-    for script in SCRIPTS.split("\n\n") {
-        let pairs = (0..5).map(|_| both.pair());
-        let (mut ours, mut theirs): (Vec<_>, Vec<_>) = pairs.map(|it| (it.ours, it.theirs)).unzip();
-        let (mut of_ours, mut of_theirs) = (ours.pop().unwrap(), theirs.pop().unwrap());
-        let ours = played(script, &mut ours, &mut of_ours);
-        let theirs = played(script, &mut theirs, &mut of_theirs);
-        assert_eq!(ours, theirs, "{script}");
-    }
+    assert_alike(&both, SCRIPTS);
 }
 
 #[test]

@@ -196,6 +196,20 @@ slowlog V
 debug object K
 debug V
 wait 0 O
+publish N V
+spublish N V
+pubsub channels [P]
+pubsub numsub N+
+pubsub numpat
+pubsub shardchannels
+pubsub shardnumsub N
+pubsub help
+subscribe
+unsubscribe
+psubscribe
+punsubscribe
+ssubscribe
+sunsubscribe
 wait -1 I
 multi
 exec

@@ -7,7 +7,9 @@
 
 mod alike;
 mod drawn;
+mod scripts;
 mod blocked;
+mod published;
 mod fixed;
 mod wire;
 

@@ -75,8 +75,24 @@ pub fn rpushx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     push_old(args, Side::Right, view)
 }
 
-/// Takes elements from an end of a key's list, the one at the end first.
+/// Takes elements from an end of a key's list, the one at the end first, and tells of it.
 fn pop_from<'a>(
+    key: &'a [u8],
+    found: OpenCollection,
+    side: Side,
+    count: u64,
+    view: &mut View<'a>,
+) -> Answer<Vec<Bytes>> {
+    let popped = take(key, found, side, count, view)?;
+    if !popped.is_empty() {
+        tell_pop(key, side, view);
+        view.tell_if_gone(key)?;
+    }
+    Ok(popped)
+}
+
+/// Takes elements from an end of a key's list, the one at the end first.
+fn take<'a>(
     key: &'a [u8],
     found: OpenCollection,
     side: Side,
@@ -106,8 +122,6 @@ fn pop_from<'a>(
         }
         view.keep(key, (list, until));
     }
-    tell_pop(key, side, view);
-    view.tell_if_gone(key)?;
     Ok(popped)
 }
 
@@ -156,12 +170,13 @@ fn move_element<'a>(
         tell_pop(from, side, view);
         return at(&list, 0, view).map(Some);
     }
-    let value = pop_from(from, (list, until), side, 1, view)?.pop();
-    let Some(value) = value else { return Ok(None) };
+    let Some(value) = take(from, (list, until), side, 1, view)?.pop() else { return Ok(None) };
     let (mut target, until) = view.collection_or_new(to, LIST)?;
     push_one(&mut target, value.to_vec(), to_side, view);
     view.keep(to, (target, until));
     tell_push(to, to_side, view);
+    tell_pop(from, side, view);
+    view.tell_if_gone(from)?;
     Ok(Some(value))
 }
 

@@ -1,0 +1,224 @@
+//! Messages: scripts of several clients, and what is told of keys.
+
+use crate::Both;
+use crate::scripts::assert_alike;
+use crate::wire::{Client, Value};
+
+const SCRIPTS: &str = "\
+1 SUBSCRIBE a b
+1
+2 PUBLISH a hello
+1
+2 PUBLISH other x
+1 GET key
+1 PING
+1 PING text
+1 PING text more
+2 PUBSUB CHANNELS b
+2 PUBSUB CHANNELS a*
+2 PUBSUB NUMSUB a c
+2 PUBSUB NUMSUB
+2 PUBSUB NUMPAT
+1 UNSUBSCRIBE a
+1 UNSUBSCRIBE
+1 GET key
+1 UNSUBSCRIBE
+1 PUNSUBSCRIBE x
+
+1 PSUBSCRIBE n* *z
+1
+1 SUBSCRIBE news
+2 PUBLISH news y
+1
+1
+2 PUBLISH none y
+1
+2 PUBSUB NUMPAT
+1 PUNSUBSCRIBE n*
+2 PUBLISH none z
+
+1 HELLO 3
+1 SUBSCRIBE a
+1 PUBLISH a self
+1
+1 GET key
+2 PUBLISH a m
+1
+1 PING
+1 UNSUBSCRIBE b
+1 UNSUBSCRIBE
+
+1 MULTI
+1 SUBSCRIBE a
+1 PING
+1 EXEC
+2 PUBLISH a m
+1
+
+1 MULTI
+2 SUBSCRIBE a
+1 PUBLISH a one
+1 SET key value
+1 PUBLISH a two
+1 EXEC
+2
+2
+
+1 SSUBSCRIBE s
+1 SUBSCRIBE s
+2 SPUBLISH s m
+1
+2 PUBLISH s m
+1
+2 PUBSUB SHARDCHANNELS
+2 PUBSUB SHARDNUMSUB s t
+1 SUNSUBSCRIBE
+1 UNSUBSCRIBE
+
+1 SUBSCRIBE a
+1 RESET
+2 PUBLISH a m
+1 GET key
+
+1 SUBSCRIBE a
+1 SUBSCRIBE a
+2 PUBLISH a once
+1
+1 SUBSCRIBE b
+1 PSUBSCRIBE a
+2 PUBLISH a twice
+1
+1
+
+1 HELLO 3
+1 SUBSCRIBE a
+1> BLPOP list 0
+2 PUBLISH a m
+1
+2 RPUSH list x
+1
+";
+
+#[test]
+fn messages_are_alike() {
+    let Some(both) = Both::start(None) else { return };
+    assert_alike(&both, SCRIPTS);
+    for wrong in [
+        "SUBSCRIBE",
+        "PUBLISH a",
+        "PUBSUB",
+        "PUBSUB x",
+        "PUBSUB NUMPAT x",
+        "PUBSUB CHANNELS a b",
+        "PUBSUB HELP",
+        "CLIENT LIST TYPE pubsub",
+    ] {
+        assert_alike(&both, &format!("1 {wrong}"));
+    }
+}
+
+/// Commands that change keys, or do not.
+const CHANGES: &str = "\
+SET a 1
+SET a 1 EX 1000
+SET a 1 NX
+SET a 2 KEEPTTL GET
+SETNX b 1
+SETEX c 1000 v
+PSETEX c 1000000 v
+GETSET c w
+MSET a 1 b 2
+MSETNX d 1 e 2
+MSETNX d 1 f 2
+APPEND a x
+SETRANGE a 1 y
+SET n 5
+INCR n
+DECRBY n 2
+INCRBYFLOAT n 1.5
+GETEX n EX 100
+GETEX n PERSIST
+GETEX n PERSIST
+GETDEL n
+GETDEL n
+EXPIRE a 1000
+PERSIST a
+PERSIST a
+EXPIRE a -1
+EXPIRE a 1000
+DEL b c nothing
+UNLINK d
+RENAME e f
+RENAMENX f g
+COPY g h
+MOVE h 1
+HSET hash a 1 b 2
+HMSET hash a 2
+HSETNX hash c 3
+HSETNX hash c 3
+HINCRBY hash a 1
+HINCRBYFLOAT hash a 1.5
+HDEL hash a x
+HDEL hash x
+HDEL hash b c
+LPUSH l a b
+RPUSH l c
+LPUSHX l d
+RPUSHX none d
+LSET l 0 e
+LINSERT l BEFORE a f
+LINSERT l BEFORE x f
+LREM l 0 f
+LREM l 0 x
+LTRIM l 0 3
+LPOP l
+RPOP l 1
+LMOVE l l LEFT RIGHT
+LMOVE l m LEFT RIGHT
+RPOPLPUSH l m
+RPOPLPUSH m m
+LPOP m 0
+LMPOP 1 m LEFT COUNT 10
+LTRIM l 5 1
+SADD s a b c
+SADD s a
+SREM s x
+SREM s a
+SMOVE s t b
+SMOVE s t b
+SPOP t
+SADD t c d
+SINTERSTORE u s t
+SINTERSTORE u s none
+SUNIONSTORE u s t
+SDIFFSTORE u none s
+SPOP s 10
+FLUSHDB
+";
+
+/// The messages that a client gets up to the one that says that there are no more.
+fn events(client: &mut Client) -> Vec<String> {
+    let replies = std::iter::from_fn(|| client.receive()).map(|it: Value| it.shown());
+    replies.take_while(|message| !message.contains("\"end\"")).collect()
+}
+
+#[test]
+fn changes_of_keys_are_told_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let [mut listening, mut writing] = [both.pair(), both.pair()];
+    for classes in ["KEA", "Kg$", "El", ""] {
+        writing.call(&[b"CONFIG", b"SET", b"notify-keyspace-events", classes.as_bytes()]);
+        writing.call(&[b"FLUSHALL"]);
+        listening.call(&[b"PSUBSCRIBE", b"*"]);
+        for line in CHANGES.lines() {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            writing.call(&words);
+            writing.call(&[b"PUBLISH", b"end", b"end"]);
+            let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(events);
+            assert_eq!(ours, theirs, "{classes}: {line}");
+        }
+        listening.call(&[b"PUNSUBSCRIBE"]);
+        let values = writing.call(&[b"CONFIG", b"GET", b"notify-keyspace-events"]);
+        assert_eq!(values[0], values[1]);
+    }
+}

@@ -66,6 +66,11 @@ impl ClientSession {
         }
     }
 
+    /// Lets it in: it has said elsewhere who it is.
+    pub fn admit(&mut self) {
+        self.is_known = true;
+    }
+
     /// Whether it has said who it is, or need not.
     pub fn is_known(&self) -> bool {
         self.is_known

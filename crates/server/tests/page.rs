@@ -356,7 +356,7 @@ fn sections_are_those_that_are_asked_for() {
     let info = server.redis("INFO");
     let number = |name| value(&info, name).parse::<f64>().unwrap();
     assert!(number("used_memory_rss") <= number("total_system_memory"));
-    assert!(number("space_amplification_goal") >= 1.0 && number("connected_clients") == 1.0);
+    assert!(number("space_amplification_goal") >= 1.0 && number("connected_clients") >= 1.0);
 }
 
 #[test]
@@ -419,4 +419,104 @@ fn metrics_and_info_tell_what_to_do() {
     assert!(told(&server)["advice"][0]["cause"].as_str().unwrap().contains("1 of at most 1"));
     let metrics = server.get("/metrics", &[]).body;
     assert!(metrics.contains("cleavedb_server_advice{name=\"poisoned\"} 0\n"));
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn json(answer: &Answer) -> serde_json::Value {
+    let why = || panic!("{} {}", answer.status, answer.body);
+    serde_json::from_str(&answer.body).unwrap_or_else(|_| why())
+}
+
+#[test]
+fn keys_are_listed_page_by_page_and_shown_with_their_values() {
+    let server = Server::start(|_| {});
+    let sets: String = (0..120).map(|key| format!("SET k{key:03} {key}\r\n")).collect();
+    server.redis(&format!(
+        "{sets}SET other \"\\xff\\x00\" EX 1000\r\nHSET h a 1\r\nSELECT 3\r\nSET x y"
+    ));
+    let mut from = String::new();
+    let mut pages = Vec::new();
+    loop {
+        let query = format!("/api/keys?prefix={}&from={from}", hex("k"));
+        let page = json(&server.get(&query, &[]));
+        pages.push(page["keys"].as_array().unwrap().len());
+        match page["next"].as_str() {
+            Some(next) => from = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(pages, [50, 50, 20]);
+    let other = json(&server.get("/api/keys?database=3", &[]));
+    assert_eq!(other["keys"], serde_json::json!([{ "key": "78", "text": "x" }]));
+    let show = |key| json(&server.get(&format!("/api/key?key={}", hex(key)), &[]));
+    let shown = show("k007");
+    assert_eq!((&shown["value"], &shown["millis_left"]), (&"7".into(), &(-1).into()));
+    let shown = show("other");
+    assert_eq!((&shown["value"]["hex"], &shown["len"]), (&"ff00".into(), &2.into()));
+    assert!((1..=1_000_000).contains(&shown["millis_left"].as_i64().unwrap()));
+    assert_eq!(show("h")["value"][1], serde_json::json!(["a", "1"]));
+    assert_eq!(show("nothing")["type"], "none");
+    for path in ["/api/keys?prefix=0", "/api/keys?database=16", "/api/key?key=zz", "/api/key"] {
+        assert_eq!(server.get(path, &[]).status, 400, "{path}");
+    }
+}
+
+const PAGE: [&str; 2] = ["X-Cleave-Page: 1", "Content-Type: application/json"];
+
+#[test]
+fn the_page_changes_keys_if_it_may() {
+    let server = Server::start(|config| config.http_edit = true);
+    let edit = |words: &str| {
+        let body = format!("{{\"database\":2,\"words\":{words}}}");
+        server.asked("POST", "/api/edit", &PAGE, &body)
+    };
+    assert_eq!(edit(r#"["set",{"hex":"61"},"one"]"#).status, 200);
+    assert_eq!(edit(r#"["pexpire","a","100000"]"#).status, 200);
+    assert_eq!(edit(r#"["set",{"hex":"61"},"two","keepttl"]"#).status, 200);
+    assert!(server.redis("SELECT 2\r\nGET a\r\nTTL a").contains("$3\r\ntwo\r\n:100\r\n"));
+    assert_eq!(json(&edit(r#"["persist","a"]"#)), 1);
+    let wrong = edit(r#"["pexpire","a","x"]"#);
+    assert_eq!((wrong.status, json(&wrong)["error"].is_string()), (422, true));
+    assert_eq!(json(&edit(r#"["del","a"]"#)), 1);
+    for words in [r#"["flushall"]"#, r#"["shutdown"]"#, r#"["client","list"]"#, "[]", r#"["no"]"#] {
+        assert_eq!(edit(words).status, 403, "{words}");
+    }
+    assert_eq!(server.asked("POST", "/api/edit", &PAGE[1..], "{}").status, 403);
+    let mut client = TcpStream::connect(server.running.as_ref().unwrap().addresses()[0]).unwrap();
+    client.write_all(b"CLIENT ID\r\n").unwrap();
+    let mut id = [0; 16];
+    let len = client.read(&mut id).unwrap();
+    let id = String::from_utf8_lossy(&id[1..len - 2]).into_owned();
+    assert_eq!(edit(&format!("[\"client\",\"kill\",\"id\",\"{id}\"]")).status, 200);
+    assert_eq!(client.read(&mut [0; 16]).unwrap(), 0);
+    let long = format!(r#"["set","a","{}"]"#, "x".repeat(3 << 20));
+    assert_eq!(edit(&long).status, 413);
+}
+
+#[test]
+fn keys_stay_hidden_where_they_are_to_be() {
+    let closed = Server::start(|config| config.http_browse = Some(false));
+    let secret = Server::start(|config| config.requirepass = Some("secret".to_owned()));
+    // A password that is set while the server runs counts, too.
+    let later = Server::start(|config| config.http_edit = true);
+    assert_eq!(later.get("/api/keys", &[]).status, 200);
+    later.redis("CONFIG SET requirepass secret");
+    for server in [&closed, &secret, &later] {
+        for path in ["/api/keys", "/api/key?key=61"] {
+            assert_eq!(server.get(path, &[]).status, 403, "{path}");
+        }
+        let edit = server.asked("POST", "/api/edit", &PAGE, r#"{"words":["set","a","b"]}"#);
+        assert_eq!(edit.status, 403);
+        assert_eq!(told(server)["server"]["browses"], false);
+    }
+    let open = Server::start(|config| {
+        config.requirepass = Some("secret".to_owned());
+        config.http_token_file = Some(token_file(TOKEN));
+    });
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(open.get("/api/keys", &[&bearer]).status, 200);
+    assert_eq!(open.get("/api/keys", &[]).status, 401);
 }

@@ -5,6 +5,7 @@
 mod guard;
 mod told;
 mod live;
+mod keys;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -32,6 +33,7 @@ pub use self::guard::PageGuard;
 use self::guard::{ShownToken, protect};
 use self::live::Watchers;
 use crate::observe::prometheus;
+use crate::observe::times::WorkerTimes;
 use crate::shared::ServerShared;
 
 /// Most connections at once, and most bytes and lines of the head of a request.
@@ -49,9 +51,15 @@ struct Page {
     shared: Arc<ServerShared>,
     guard: PageGuard,
     watchers: Watchers,
+    /// Where calls by the page are counted.
+    times: Arc<WorkerTimes>,
 }
 
 impl Page {
+    fn has_database(&self, number: usize) -> bool {
+        number < self.shared.store.databases()
+    }
+
     /// Whether keys and values are shown: not if clients need a password, and the page no token.
     fn browses(&self) -> bool {
         self.guard.browses && self.guard.may_show(&self.shared.config.load())
@@ -81,7 +89,8 @@ impl HttpServer {
         let listener = runtime.block_on(TcpListener::bind(address))?;
         let (address, ended) = (listener.local_addr()?, CancellationToken::new());
         let watchers = Watchers::default();
-        let page = Page { shared, guard: guard.at(address.port()), watchers };
+        let (guard, times) = (guard.at(address.port()), shared.observer.worker());
+        let page = Page { shared, guard, watchers, times };
         let until = ended.clone();
         let thread =
             std::thread::Builder::new().name("cleave-http".to_owned()).spawn(move || {
@@ -142,6 +151,9 @@ fn router(page: Page) -> Router {
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/api/live", get(live::stream))
+        .route("/api/keys", get(keys::list))
+        .route("/api/key", get(keys::show))
+        .route("/api/edit", post(keys::edit))
         .layer(from_fn_with_state(page.clone(), guarded))
         .with_state(page)
 }

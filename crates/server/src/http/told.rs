@@ -15,7 +15,7 @@ use crate::observe::work::{BackgroundJob, EndedJob};
 /// Most clients, value files and slow commands that are listed.
 const CLIENTS_MAX: usize = 100;
 const FILES_MAX: usize = 200;
-const SLOW_MAX: usize = 20;
+const SLOW_MAX: usize = 12;
 
 /// What the server and its store are like now.
 pub(super) fn now(page: &Page) -> Value {
@@ -196,7 +196,7 @@ fn caches(figures: &ServerFigures<'_>) -> Value {
     let metrics = &figures.metrics;
     json!([
         {
-            "cache": "blocks of the index",
+            "cache": "index blocks",
             "bytes": metrics.cache_memory,
             "hits": metrics.cache_hits,
             "misses": metrics.cache_misses,

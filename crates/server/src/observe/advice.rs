@@ -233,7 +233,7 @@ fn stalled(figures: &ServerFigures<'_>, cause: StallCause) -> Option<String> {
     (stalls.time >= STALL_LEAST).then(|| {
         let times = counted(stalls.count, "time");
         format!(
-            "Writers waited for {} {times} in five minutes, {seconds:.1} s in all.",
+            "Writers waited for {} {times} in five minutes, {seconds:.1} s together.",
             cause.name()
         )
     })

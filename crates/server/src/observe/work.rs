@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 pub const STALL_MEMORY: Duration = Duration::from_secs(300);
 
 /// Jobs that have ended and are remembered.
-const ENDED_MAX: usize = 12;
+const ENDED_MAX: usize = 8;
 
 /// A job that runs, or has ended.
 #[derive(Clone, Debug)]

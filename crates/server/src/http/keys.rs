@@ -251,7 +251,7 @@ fn told(reply: &Reply) -> Value {
         Reply::Integer(number) => json!(number),
         Reply::Bulk(bytes) | Reply::Text(bytes) => json!(ShownBytes::of(bytes)),
         Reply::Nil | Reply::NilArray | Reply::Silence => Value::Null,
-        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
+        Reply::Array(items) | Reply::Set(items) | Reply::Several(items) | Reply::Push(items) => {
             items.iter().map(told).collect()
         }
         Reply::Map(pairs) | Reply::Pairs(pairs) => {

@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use bytes::Bytes;
 
-use super::args::{at_least, is, negatable, number, syntax};
+use super::args::{at_least, is, number, syntax};
 use super::collections;
 use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View};
 use crate::model::element::{MEMBERS, of_position};
@@ -130,7 +130,7 @@ impl PosTerms {
         for pair in words.chunks(2) {
             let [word, value] = pair else { return Err(syntax()) };
             match word {
-                _ if is(word, "RANK") => terms.rank = negatable(value)?,
+                _ if is(word, "RANK") => terms.rank = number(value)?,
                 _ if is(word, "COUNT") => {
                     let count = at_least(value, 0, "ERR COUNT can't be negative")?;
                     terms.count = Some(count.cast_unsigned());

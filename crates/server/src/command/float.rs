@@ -1,4 +1,5 @@
-//! Sums of `INCRBYFLOAT`, which Redis reckons in C's `long double` of x86: 64 binary digits.
+//! Numbers as C reads them, and sums of `INCRBYFLOAT`, which Redis reckons in the `long double` of
+//! x86: 64 binary digits.
 //!
 //! A number is exact here, an integer times a power of two, and rounded where that type rounds:
 //! when a text is read, and when a sum is made. So the texts of sums are those of Redis.
@@ -36,29 +37,6 @@ pub enum NoSum {
     Infinite,
 }
 
-/// The number of a text, in the forms of C's `strtod`; none if it is no number, or if it is not
-/// infinite and has no double near.
-pub fn double(text: &[u8]) -> Option<f64> {
-    let text = str::from_utf8(text).ok()?;
-    let digits = text.trim_start_matches(['-', '+']);
-    if digits.len() + 1 < text.len() {
-        return None;
-    }
-    if digits.starts_with("0x") || digits.starts_with("0X") {
-        let ParsedFloat::Finite(exact) = ParsedFloat::of(text.as_bytes()).ok()? else {
-            return None;
-        };
-        return Some(exact.double());
-    }
-    let number: f64 = text.parse().ok().filter(|number: &f64| !number.is_nan())?;
-    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
-    let is_zero = !mantissa.bytes().any(|digit| (b'1'..=b'9').contains(&digit));
-    let is_named = digits.starts_with(['i', 'I']);
-    ((number == 0.0) == is_zero || is_named)
-        .then_some(number)
-        .filter(|it| it.is_finite() || is_named)
-}
-
 /// The text of the sum of two texts.
 pub fn sum(one: &[u8], other: &[u8]) -> Result<String, NoSum> {
     let (one, other) = (ParsedFloat::of(one)?, ParsedFloat::of(other)?);
@@ -66,6 +44,36 @@ pub fn sum(one: &[u8], other: &[u8]) -> Result<String, NoSum> {
         return Err(NoSum::Infinite);
     };
     one.plus(other).map(|sum| sum.text()).ok_or(NoSum::Infinite)
+}
+
+/// The double that a whole text stands for, in the forms of C's `strtod`: infinite beyond the
+/// largest one, and 0 where nothing else is near.
+pub fn any_double(text: &[u8]) -> Option<f64> {
+    let text = str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !matches!(digits.get(..2), Some("0x" | "0X")) {
+        return text.parse().ok();
+    }
+    let FloatText { is_negative, integer, exponent, .. } = FloatText::of(text).ok()??;
+    let size = Exact { integer, exponent }.double();
+    Some(if is_negative { -size } else { size })
+}
+
+/// The double that a text stands for, if that is no more than its nearest one: neither beyond the
+/// largest one, nor 0 for another number.
+pub fn double(text: &[u8]) -> Option<f64> {
+    let number = any_double(text)?;
+    let is_hexadecimal = text.iter().any(|byte| b"xX".contains(byte));
+    let marks: &[u8] = if is_hexadecimal { b"pP" } else { b"eE" };
+    let digits = text.split(|byte| marks.contains(byte)).next().unwrap_or_default();
+    let is_zero = |byte: &u8| !byte.is_ascii_hexdigit() || *byte == b'0';
+    let is_near = match number {
+        _ if number.is_nan() => false,
+        _ if number.is_infinite() => !text.iter().any(u8::is_ascii_digit),
+        0.0 => digits.iter().all(is_zero),
+        _ => true,
+    };
+    is_near.then_some(number)
 }
 
 /// What a text stands for.
@@ -78,18 +86,44 @@ impl ParsedFloat {
     /// The number of a text, in the forms of C's `strtold`.
     fn of(text: &[u8]) -> Result<Self, NoSum> {
         let text = str::from_utf8(text).ok().filter(|text| text.len() < TEXT_MAX);
-        let text = text.ok_or(NoSum::NoNumber)?;
+        let Some(number) = FloatText::of(text.ok_or(NoSum::NoNumber)?)? else {
+            return Ok(Self::Infinite);
+        };
+        let FloatText { is_negative, radix, integer, exponent } = number;
+        let integer = if is_negative { -integer } else { integer };
+        let number = match radix {
+            10 => Exact::of_decimal(integer, exponent),
+            _ => Exact { integer, exponent }.rounded(false),
+        };
+        number.map(Self::Finite).ok_or(NoSum::NoNumber)
+    }
+}
+
+/// The parts of a number's text.
+struct FloatText {
+    is_negative: bool,
+    /// 10, or 16.
+    radix: u32,
+    /// The digits.
+    integer: BigInt,
+    /// The exponent of 10, or of 2 behind hexadecimal digits.
+    exponent: i64,
+}
+
+impl FloatText {
+    /// The parts of a text; none if it is infinite.
+    fn of(text: &str) -> Result<Option<Self>, NoSum> {
         let (is_negative, digits) = match text.as_bytes() {
             [b'-', ..] => (true, &text[1..]),
             [b'+', ..] => (false, &text[1..]),
             _ => (false, text),
         };
         if ["inf", "infinity"].iter().any(|word| digits.eq_ignore_ascii_case(word)) {
-            return Ok(Self::Infinite);
+            return Ok(None);
         }
-        let (radix, digits, mark) = match digits.get(..2) {
-            Some("0x" | "0X") => (16, &digits[2..], ['p', 'P']),
-            _ => (10, digits, ['e', 'E']),
+        let (radix, digits, mark, width) = match digits.get(..2) {
+            Some("0x" | "0X") => (16, &digits[2..], ['p', 'P'], 4),
+            _ => (10, digits, ['e', 'E'], 1),
         };
         let (mantissa, exponent) = match digits.split_once(mark) {
             None => (digits, 0),
@@ -101,13 +135,8 @@ impl ParsedFloat {
             return Err(NoSum::NoNumber);
         }
         let integer = BigInt::parse_bytes(all.as_bytes(), radix).ok_or(NoSum::NoNumber)?;
-        let integer = if is_negative { -integer } else { integer };
-        let behind = part.len() as i64;
-        let number = match radix {
-            10 => Exact::of_decimal(integer, exponent.saturating_sub(behind)),
-            _ => Exact { integer, exponent: exponent.saturating_sub(4 * behind) }.rounded(false),
-        };
-        number.map(Self::Finite).ok_or(NoSum::NoNumber)
+        let exponent = exponent.saturating_sub(width * part.len() as i64);
+        Ok(Some(Self { is_negative, radix, integer, exponent }))
     }
 }
 
@@ -157,19 +186,23 @@ impl Exact {
         SIZES.contains(&end).then_some(Self { integer, exponent })
     }
 
-    fn double(&self) -> f64 {
-        let Self { integer, exponent } = self;
-        let surplus = integer.bits().saturating_sub(53);
-        let (_, digits) = nearest(integer, surplus, false).to_u64_digits();
-        let size = digits.first().copied().unwrap_or_default() as f64;
-        let number = size * 2f64.powi((exponent + surplus as i64).clamp(-2000, 2000) as i32);
-        if integer.sign() == Sign::Minus { -number } else { number }
-    }
-
     fn plus(self, other: Self) -> Option<Self> {
         let exponent = self.exponent.min(other.exponent);
         let scaled = |it: Self| it.integer << (it.exponent - exponent).unsigned_abs();
         Self { integer: scaled(self) + scaled(other), exponent }.rounded(false)
+    }
+
+    /// The nearest double of one that is not negative.
+    fn double(self) -> f64 {
+        // Behind the last digit of a double there is nothing, nor below the smallest one.
+        let (smallest, digits) = (-1074_i64, 53);
+        let surplus = (self.integer.bits() as i64).saturating_sub(digits);
+        let surplus = surplus.max(smallest.saturating_sub(self.exponent)).max(0).cast_unsigned();
+        let integer = nearest(&self.integer, surplus, false);
+        let exponent = self.exponent.saturating_add_unsigned(surplus).min(1 << 11) as i32;
+        let integer = integer.iter_u64_digits().next().unwrap_or_default() as f64;
+        // In two steps, since a power of the smallest exponents is no double.
+        integer * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
     }
 
     /// The number with [`DECIMALS`] behind the point, without zeros at the end.
@@ -208,32 +241,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_are_those_of_c() {
-        for (text, number) in [
-            ("1.5", Some(1.5)),
-            ("+.5", Some(0.5)),
-            ("5.", Some(5.0)),
-            ("-0", Some(-0.0)),
-            ("0x10", Some(16.0)),
-            ("-0x1.8p1", Some(-3.0)),
-            ("inf", Some(f64::INFINITY)),
-            ("-Infinity", Some(f64::NEG_INFINITY)),
-            ("1e308", Some(1e308)),
-            ("1e309", None),
-            ("1e-400", None),
-            ("0e-400", Some(0.0)),
-            ("nan", None),
-            ("--1", None),
-            ("", None),
-            (" 1", None),
-            ("1x", None),
-        ] {
-            let found = double(text.as_bytes());
-            assert_eq!(found.map(f64::to_bits), number.map(f64::to_bits), "{text}");
-        }
-    }
-
-    #[test]
     fn sums_are_those_of_a_long_double() {
         let long = "123456789012345678901234567890";
         for (one, other, expected) in [
@@ -256,6 +263,51 @@ mod tests {
         ] {
             assert_eq!(sum(one.as_bytes(), other.as_bytes()).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn doubles_are_those_of_c() {
+        for (text, expected) in [
+            ("1.5", 1.5),
+            ("-.5e1", -5.0),
+            ("+inf", f64::INFINITY),
+            ("-0", -0.0),
+            ("0e-400", 0.0),
+            ("5.", 5.0),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("-0x0p9", -0.0),
+            ("0x1.8p1", 3.0),
+            ("-0XA", -10.0),
+            ("0x1.00000000000008p0", 1.0),
+            ("0x1.00000000000018p0", 1.000_000_000_000_000_4),
+            ("0x.000000000000000000000000000001p120", 1.0),
+            ("0x1p-1074", f64::from_bits(1)),
+            ("0x1.8p-1074", f64::from_bits(2)),
+            ("0x1.fffffffffffffp1023", f64::MAX),
+            ("1e-310", 1e-310),
+        ] {
+            let [one, other] = [any_double, double].map(|read| read(text.as_bytes()).unwrap());
+            assert_eq!((one.to_bits(), other.to_bits()), (expected.to_bits(), one.to_bits()));
+        }
+        for (text, expected) in [
+            ("1e400", f64::INFINITY),
+            ("-0x1p1024", f64::NEG_INFINITY),
+            ("0x1p99999999999999999999", f64::INFINITY),
+            ("1e-400", 0.0),
+            ("0x1p-1075", 0.0),
+            ("-0x1p-99999999999999999999", -0.0),
+        ] {
+            assert_eq!(
+                any_double(text.as_bytes()).unwrap().to_bits(),
+                expected.to_bits(),
+                "{text}"
+            );
+            assert_eq!(double(text.as_bytes()), None, "{text}");
+        }
+        for text in ["", " 1", "1 ", "0x", "0x1p", "1e", "1_0", "in", "1\0", "--1", "1x"] {
+            assert_eq!(any_double(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(double(b"nan"), None);
     }
 
     #[test]

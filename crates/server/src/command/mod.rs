@@ -12,6 +12,7 @@ mod collections;
 mod hashes;
 mod lists;
 mod sets;
+mod sorted_sets;
 pub mod table;
 #[cfg(test)]
 mod tests;

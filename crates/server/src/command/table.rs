@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{expiry, hashes, help, keys, lcs, lists, sets, strings};
+use super::{expiry, hashes, help, keys, lcs, lists, sets, sorted_sets, strings};
 use crate::exec::Run;
 use crate::resp::request::integer;
 
@@ -298,6 +298,41 @@ pub static COMMANDS: &[CommandRow] = &[
     data("sinterstore", -3, GROW, ALL, sets::sinterstore),
     data("sdiffstore", -3, GROW, ALL, sets::sdiffstore),
     data("sintercard", -3, WALK, NONE.counted(1), sets::sintercard),
+    data("zadd", -4, GROW_FAST, ONE, sorted_sets::zadd),
+    data("zincrby", 4, GROW_FAST, ONE, sorted_sets::zincrby),
+    data("zrem", -3, WRITE_FAST, ONE, sorted_sets::zrem),
+    data("zcard", 2, READ_ONE, ONE, sorted_sets::zcard),
+    data("zscore", 3, READ, ONE, sorted_sets::zscore),
+    data("zmscore", -3, READ, ONE, sorted_sets::zmscore),
+    data("zrank", 3, READ, ONE, sorted_sets::zrank),
+    data("zrevrank", 3, READ, ONE, sorted_sets::zrevrank),
+    data("zrandmember", -2, WALK, ONE, sorted_sets::zrandmember),
+    data("zscan", -3, WALK, ONE, sorted_sets::zscan),
+    data("zrange", -4, WALK, ONE, sorted_sets::zrange),
+    data("zrevrange", -4, WALK, ONE, sorted_sets::zrevrange),
+    data("zrangebyscore", -4, WALK, ONE, sorted_sets::zrangebyscore),
+    data("zrevrangebyscore", -4, WALK, ONE, sorted_sets::zrevrangebyscore),
+    data("zrangebylex", -4, WALK, ONE, sorted_sets::zrangebylex),
+    data("zrevrangebylex", -4, WALK, ONE, sorted_sets::zrevrangebylex),
+    data("zrangestore", -5, GROW, TWO, sorted_sets::zrangestore),
+    data("zcount", 4, READ, ONE, sorted_sets::zcount),
+    data("zlexcount", 4, READ, ONE, sorted_sets::zlexcount),
+    data("zremrangebyrank", 4, flag::WRITE, ONE, sorted_sets::zremrangebyrank),
+    data("zremrangebyscore", 4, flag::WRITE, ONE, sorted_sets::zremrangebyscore),
+    data("zremrangebylex", 4, flag::WRITE, ONE, sorted_sets::zremrangebylex),
+    data("zpopmin", -2, WRITE_FAST, ONE, sorted_sets::zpopmin),
+    data("zpopmax", -2, WRITE_FAST, ONE, sorted_sets::zpopmax),
+    data("zmpop", -4, flag::WRITE, NONE.counted(1), sorted_sets::zmpop),
+    data("bzpopmin", -3, BLOCK | flag::FAST, ALL_BUT_LAST, sorted_sets::bzpopmin),
+    data("bzpopmax", -3, BLOCK | flag::FAST, ALL_BUT_LAST, sorted_sets::bzpopmax),
+    data("bzmpop", -5, flag::WRITE, NONE.counted(2), sorted_sets::bzmpop),
+    data("zunion", -3, WALK, NONE.counted(1), sorted_sets::zunion),
+    data("zinter", -3, WALK, NONE.counted(1), sorted_sets::zinter),
+    data("zdiff", -3, WALK, NONE.counted(1), sorted_sets::zdiff),
+    data("zintercard", -3, WALK, NONE.counted(1), sorted_sets::zintercard),
+    data("zunionstore", -4, GROW, ONE.counted(2), sorted_sets::zunionstore),
+    data("zinterstore", -4, GROW, ONE.counted(2), sorted_sets::zinterstore),
+    data("zdiffstore", -4, GROW, ONE.counted(2), sorted_sets::zdiffstore),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

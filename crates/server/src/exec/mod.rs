@@ -27,7 +27,7 @@ pub use self::store::Audit;
 pub use self::store::Store;
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
-pub use self::view::{ElementRange, OpenCollection, Run, View, ViewMoment};
+pub use self::view::{ElementRange, OpenCollection, Run, View, ViewMoment, wrong_type};
 pub use self::waiters::{Waiters, WaitingCommand};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};
 

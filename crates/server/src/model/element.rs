@@ -5,11 +5,11 @@
 //! | id, `00`, field of a hash | the value of the field |
 //! | id, `00`, member of a set | nothing |
 //! | id, `00`, position in a list | the value |
-//! | id, `00`, member of a sorted set | the score, as it was given |
+//! | id, `00`, member of a sorted set | the score: the bits of a double, big-endian |
 //! | id, `01`, score, member of a sorted set | nothing; `2d` if the score is -0 |
 //!
-//! Numbers are big-endian and keep their order: positions with the sign inverted; scores as the
-//! bits of a double, of which negative ones are inverted and others get the sign.
+//! Numbers in keys are big-endian and keep their order: positions with the sign inverted; scores as
+//! the bits of a double, of which negative ones are inverted and others get the sign; -0 is 0.
 
 /// The elements of a collection.
 pub const MEMBERS: u8 = 0;
@@ -58,12 +58,34 @@ pub fn of_score(score: f64) -> [u8; 8] {
     ordered.to_be_bytes()
 }
 
-/// The score and the member of a name among [`SCORES`].
-pub fn scored(name: &[u8]) -> Option<(f64, &[u8])> {
+/// The first name behind all names of a score.
+pub fn behind_score(score: f64) -> [u8; 8] {
+    u64::from_be_bytes(of_score(score)).saturating_add(1).to_be_bytes()
+}
+
+/// The value of a member with a score.
+pub fn of_member(score: f64) -> [u8; 8] {
+    score.to_bits().to_be_bytes()
+}
+
+/// The score in the value of a member.
+pub fn member_score(value: &[u8]) -> Option<f64> {
+    value.try_into().ok().map(|bytes| f64::from_bits(u64::from_be_bytes(bytes)))
+}
+
+/// The name of a member among [`SCORES`], and the value that belongs to it.
+pub fn of_scored(score: f64, member: &[u8]) -> (Vec<u8>, &'static [u8]) {
+    let is_minus_zero = score == 0.0 && score.is_sign_negative();
+    ([&of_score(score)[..], member].concat(), if is_minus_zero { b"-" } else { b"" })
+}
+
+/// The score and the member of a name and a value among [`SCORES`].
+pub fn scored<'a>(name: &'a [u8], value: &[u8]) -> Option<(f64, &'a [u8])> {
     let (bytes, member) = name.split_first_chunk()?;
     let ordered = i64::from_be_bytes(*bytes);
     let bits = if ordered < 0 { ordered ^ i64::MIN } else { !ordered };
-    Some((f64::from_bits(bits.cast_unsigned()), member))
+    let score = f64::from_bits(bits.cast_unsigned());
+    Some((if value.is_empty() { score } else { -score }, member))
 }
 
 #[cfg(test)]
@@ -78,11 +100,16 @@ mod tests {
         let (inf, tiny) = (f64::INFINITY, f64::MIN_POSITIVE);
         let scores = [-inf, -1e300, -1.5, -1.0, -tiny, 0.0, tiny, 0.1, 1.0, 2.0, 1e300, inf];
         assert!(scores.is_sorted_by_key(|it| of_score(*it)));
-        for score in scores {
-            assert_eq!(scored(&[&of_score(score)[..], b"a"].concat()), Some((score, &b"a"[..])));
+        for score in scores.into_iter().chain([-0.0]) {
+            let (name, value) = of_scored(score, b"a");
+            let (read, member) = scored(&name, value).unwrap();
+            assert_eq!((read.to_bits(), member), (score.to_bits(), &b"a"[..]));
+            assert!(of_score(score) < behind_score(score));
+            assert_eq!(member_score(&of_member(score)).unwrap().to_bits(), score.to_bits());
         }
         assert_eq!(of_score(-0.0), of_score(0.0));
-        assert_eq!((position(b"short"), scored(b"short")), (None, None));
+        assert_eq!((position(b"short"), scored(b"short", b"")), (None, None));
+        assert_eq!(member_score(b"short"), None);
     }
 
     #[test]

@@ -160,6 +160,60 @@ const SCRIPTS: &str = "\
 2
 3 LRANGE b 0 -1
 3 LRANGE c 0 -1
+
+1> BZPOPMIN a b 0
+2 ZADD b 2 x 1 y
+1
+2 ZRANGE b 0 -1 WITHSCORES
+
+1> BZPOPMAX a 0
+2> BZPOPMIN a 0
+3 ZADD a 1 x 2 y 3 z
+1
+2
+3 ZRANGE a 0 -1
+
+1> BZPOPMIN a 0
+2> BLPOP a 0
+3 RPUSH a x
+2
+3 ZADD a 1 x
+1
+3 EXISTS a
+
+1> BZMPOP 0 2 a b MAX COUNT 2
+2 ZADD c 1 x 2 y 3 z
+2 ZUNIONSTORE b 1 c
+1
+2 ZRANGE b 0 -1
+
+1> BZPOPMIN a 0
+2 ZADD b 1 x
+2 ZRANGESTORE a b 0 -1
+1
+2 EXISTS a
+
+1> BZPOPMIN a 0
+2 ZINCRBY a 1.5 x
+1
+1 HELLO 3
+1> BZPOPMAX a 0
+2 ZADD a INCR -inf x
+1
+1> BZMPOP 0 1 a MIN
+2 ZADD a -0.5 x
+1
+
+1> BZPOPMIN a 0.05
+1
+1> BZMPOP 0.05 1 a MIN
+1
+1 MULTI
+1 BZPOPMIN a 0
+1 BZMPOP 0 1 a MAX
+1 ZADD a 1 x
+1 BZPOPMAX b a 0
+1 EXEC
 ";
 
 #[test]

@@ -124,6 +124,66 @@ sunionstore K K+
 sinterstore K K K
 sdiffstore K K+
 sintercard 2 K K [limit O]
+zadd K WM+
+zadd K WM+
+zadd K E N E a E b E c
+zadd K 0 a 0 b 0 c 0 aa 0 ab
+zadd K [nx] [xx] [gt] [lt] [ch] WM+
+zadd K [incr] [nx] [xx] [gt] [lt] [ch] W N
+zincrby K W N
+zrem K N+
+zcard K
+zscore K N
+zmscore K N+
+zrank K N
+zrevrank K N
+zrandmember K
+zrandmember K R
+zrandmember K R withscores
+zscan K 0 [match P] [count O]
+zrange K O O [withscores] [rev]
+zrange K E E byscore [withscores] [rev] [limit O O]
+zrange K L L bylex [rev] [limit O O]
+zrange K O O [byscore] [bylex] [rev] [withscores] [limit O O]
+zrevrange K O O [withscores]
+zrangebyscore K E E [withscores] [limit O O]
+zrevrangebyscore K E E [withscores] [limit O O]
+zrangebylex K L L [limit O O]
+zrevrangebylex K L L [limit O O]
+zrangestore K K O O [rev]
+zrangestore K K E E byscore [rev] [limit O O]
+zrangestore K K L L bylex [rev] [limit O O]
+zcount K E E
+zlexcount K L L
+zremrangebyrank K O O
+zremrangebyscore K E E
+zremrangebylex K L L
+zpopmin K
+zpopmin K O
+zpopmax K
+zpopmax K O
+zmpop 1 K min [count O]
+zmpop 2 K K max [count O]
+zmpop O K K min [count O]
+bzpopmin K+ WAIT
+bzpopmax K WAIT
+bzmpop WAIT 2 K K min [count O]
+zunion 2 K K [weights W W] [aggregate min] [aggregate max] [withscores]
+zunion 3 K K K [weights W W W] [aggregate sum] [withscores]
+zunion O K+ [withscores]
+zinter 2 K K [weights W W] [aggregate min] [aggregate max] [withscores]
+zinter 3 K K K [weights W W W] [aggregate sum] [withscores]
+zinter O K+ [withscores]
+zdiff 2 K K [withscores]
+zdiff 3 K K K [withscores]
+zintercard 2 K K [limit O]
+zintercard O K+ [limit O]
+zunionstore K 2 K K [weights W W] [aggregate min] [aggregate max]
+zunionstore K 3 K K K [weights W W W] [aggregate V]
+zinterstore K 2 K K [weights W W] [aggregate min] [aggregate max]
+zinterstore K O K+ [aggregate sum]
+zdiffstore K 2 K K
+zdiffstore K O K+
 ttl K
 pttl K
 expiretime K
@@ -357,7 +417,7 @@ fn call(rng: &mut Rng) -> Call {
     let mut args = words(rng, form);
     // Wrong ones could wait for ever, take what another server does not, or be endless.
     let is_left = |word: &[u8]| {
-        let blocks = word.starts_with(b"bl") || word.starts_with(b"br");
+        let blocks = [b"bl", b"br", b"bz"].iter().any(|begin| word.starts_with(*begin));
         blocks
             || [&b"wait"[..], b"spop"].contains(&word)
             || word.ends_with(b"randmember")
@@ -415,6 +475,7 @@ fn words(rng: &mut Rng, form: &str) -> Vec<Vec<u8>> {
         for _ in 0..times {
             match word.trim_end_matches('+') {
                 "PAIR" => args.extend([argument(rng, "K"), argument(rng, "V")]),
+                "WM" => args.extend([argument(rng, "W"), argument(rng, "N")]),
                 "FV" => args.extend([argument(rng, "N"), argument(rng, "V")]),
                 kind => args.push(argument(rng, kind)),
             }
@@ -430,6 +491,12 @@ fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
 fn text(rng: &mut Rng, all: &[&[u8]]) -> Vec<u8> {
     one_of(rng, all).to_vec()
 }
+
+/// Scores, of which many are equal.
+const SCORES: &[&[u8]] = &[
+    b"0", b"-0", b"0", b"1", b"1", b"2", b"3", b"-1", b"1.5", b"0.1", b"-2.5", b"inf", b"-inf",
+    b"+inf", b"1e300", b"0x1p-3",
+];
 
 /// An argument of a kind, or the word itself in letters of either case.
 fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
@@ -465,6 +532,18 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "T" => text(
             rng,
             &[b"string", b"STRING", b"hash", b"normal", b"get", b"none", b"list", b"set", b"zset"],
+        ),
+        "W" if wrong => float(rng),
+        "W" => text(rng, SCORES),
+        "E" if rng.u8(..4) == 0 => [b"(".to_vec(), argument(rng, "W")].concat(),
+        "E" => argument(rng, "W"),
+        "L" if wrong => value(rng),
+        "L" => text(
+            rng,
+            &[
+                b"-", b"-", b"+", b"+", b"[a", b"(a", b"[b", b"(b", b"[ab", b"(aa", b"[c", b"[",
+                b"(",
+            ],
         ),
         "V" => value(rng),
         "ANY" => {

@@ -166,6 +166,12 @@ fn same_keys(check: &mut Pair, database: u8) -> Option<Difference> {
             "+hash" => &[&[b"HGETALL", key], &[b"HLEN", key]],
             "+list" => &[&[b"LRANGE", key, b"0", b"-1"], &[b"LLEN", key]],
             "+set" => &[&[b"SMEMBERS", key], &[b"SCARD", key]],
+            "+zset" => &[
+                &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
+                &[b"ZRANGE", key, b"-inf", b"inf", b"BYSCORE", b"REV"],
+                &[b"ZSCAN", key, b"0"],
+                &[b"ZCARD", key],
+            ],
             other => panic!("keys of type {other} are not compared"),
         };
         for read in reads {

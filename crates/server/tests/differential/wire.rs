@@ -196,6 +196,8 @@ impl Theirs {
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--appendonly", "no"]);
         command.args(["--proto-max-bulk-len", "64mb", "--unixsocket"]).arg(&socket);
+        // Small sorted sets have an order for each text; what large ones have is drawn.
+        command.args(["--zset-max-listpack-value", "1000000"]);
         command.args(["--requirepass", password.unwrap_or_default()]);
         let child = command.current_dir(&dir).stdout(Stdio::null()).spawn();
         let Ok(child) = child else {

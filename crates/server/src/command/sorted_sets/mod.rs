@@ -1,0 +1,18 @@
+//! Commands of sorted sets.
+
+mod stored;
+mod span;
+mod members;
+mod ranges;
+mod pops;
+mod combined;
+
+pub use self::combined::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
+pub use self::members::{
+    zadd, zcard, zincrby, zmscore, zrandmember, zrank, zrem, zrevrank, zscan, zscore,
+};
+pub use self::pops::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
+pub use self::ranges::{
+    zcount, zlexcount, zrange, zrangebylex, zrangebyscore, zrangestore, zremrangebylex,
+    zremrangebyrank, zremrangebyscore, zrevrange, zrevrangebylex, zrevrangebyscore,
+};

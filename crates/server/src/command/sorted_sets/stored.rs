@@ -1,0 +1,197 @@
+//! Sorted sets as they lie in a store: members with their scores, and once more in their order.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, ControlFlow, Range};
+
+use bytes::Bytes;
+
+use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View, event};
+use crate::model::element::{self, MEMBERS, SCORES};
+use crate::model::record::{Collection, CollectionKind};
+use crate::resp::reply::Reply;
+
+pub const KIND: CollectionKind = CollectionKind::SortedSet;
+
+/// A member, and its score.
+pub type ScoredMember = (Bytes, f64);
+
+/// Names among scores.
+pub type NameRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// What visits members with their scores, until it breaks off.
+pub type VisitMember<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;
+
+/// The error of an element that cannot be read.
+pub fn damaged() -> Halt {
+    let why = "ERR damaged: an element of a sorted set has no score; was the store written by \
+               another program?";
+    Halt::error(why)
+}
+
+/// The sorted set of a key.
+pub fn find(key: &[u8], view: &View<'_>) -> Answer<Option<Collection>> {
+    Ok(view.collection(key, KIND)?.map(|(zset, _)| zset))
+}
+
+/// The score of a member, if it is there.
+pub fn score(zset: Collection, member: &[u8], view: &View<'_>) -> Answer<Option<f64>> {
+    let value = view.element(zset.id, MEMBERS, member)?;
+    value.map(|value| element::member_score(&value).ok_or_else(damaged)).transpose()
+}
+
+/// Gives a member a score in place of its old one.
+pub fn put(zset: &mut Collection, member: &[u8], old: Option<f64>, new: f64, view: &mut View<'_>) {
+    match old {
+        Some(old) => view.delete_element(zset.id, SCORES, &element::of_scored(old, member).0),
+        None => zset.len += 1,
+    }
+    let (name, value) = element::of_scored(new, member);
+    view.put_element(zset.id, MEMBERS, member, element::of_member(new).to_vec());
+    view.put_element(zset.id, SCORES, &name, value);
+}
+
+/// Removes a member that has this score.
+pub fn remove(zset: &mut Collection, member: &[u8], score: f64, view: &mut View<'_>) {
+    view.delete_element(zset.id, MEMBERS, member);
+    view.delete_element(zset.id, SCORES, &element::of_scored(score, member).0);
+    zset.len = zset.len.saturating_sub(1);
+}
+
+/// Keeps a sorted set of which members were removed, and tells that.
+pub fn keep_rest<'a>(
+    key: &'a [u8],
+    zset: OpenCollection,
+    event: &'static str,
+    view: &mut View<'a>,
+) -> Answer<()> {
+    view.keep(key, zset);
+    view.tell(event::SORTED_SET, event, key);
+    view.tell_if_gone(key)
+}
+
+/// Removes members of a key's sorted set, if there are any, and tells that.
+pub fn take<'a>(
+    key: &'a [u8],
+    zset: OpenCollection,
+    members: &[ScoredMember],
+    event: &'static str,
+    view: &mut View<'a>,
+) -> Answer<()> {
+    if members.is_empty() {
+        return Ok(());
+    }
+    let (mut zset, until) = zset;
+    members.iter().for_each(|(member, score)| remove(&mut zset, member, *score, view));
+    keep_rest(key, (zset, until), event, view)
+}
+
+/// Gives a key a new sorted set in place of what it has; without members the key goes. Replies the
+/// number of members.
+pub fn store<'a>(
+    key: &'a [u8],
+    members: &[ScoredMember],
+    event: &'static str,
+    view: &mut View<'a>,
+) -> Answer {
+    let was_there = view.delete(key)?;
+    if !members.is_empty() {
+        let mut zset = view.new_collection(KIND)?;
+        members.iter().for_each(|(member, score)| put(&mut zset, member, None, *score, view));
+        view.keep(key, (zset, None));
+        view.tell(event::SORTED_SET, event, key);
+    } else if was_there {
+        view.tell(event::GENERIC, "del", key);
+    }
+    Ok(Reply::Integer(members.len() as i64))
+}
+
+/// Members as a reply.
+pub fn shown(members: Vec<ScoredMember>, with_scores: bool) -> Reply {
+    match with_scores {
+        false => Reply::bulks(members.into_iter().map(|(member, _)| member)),
+        true => {
+            let pair = |(member, score)| (Reply::Bulk(member), Reply::Double(score));
+            Reply::Pairs(members.into_iter().map(pair).collect())
+        }
+    }
+}
+
+/// The order of members: by their scores, and of equal ones by their bytes.
+pub fn order(one: &ScoredMember, other: &ScoredMember) -> Ordering {
+    let scores = element::of_score(one.1).cmp(&element::of_score(other.1));
+    scores.then_with(|| one.0.cmp(&other.0))
+}
+
+/// Visits members in their order, until `visit` breaks off.
+pub fn walk(
+    zset: Collection,
+    range: NameRange<'_>,
+    is_reversed: bool,
+    view: &View<'_>,
+    visit: &mut VisitMember<'_>,
+) -> Answer<()> {
+    let within = ElementRange { part: SCORES, range, is_reversed, with_values: true };
+    let mut is_damaged = false;
+    view.elements(zset.id, within, &mut |name, value| match element::scored(name, value) {
+        Some((score, member)) => visit(member, score),
+        None => {
+            is_damaged = true;
+            ControlFlow::Break(())
+        }
+    })?;
+    if is_damaged { Err(damaged()) } else { Ok(()) }
+}
+
+/// The members of some ranks, which are counted from the end if it `is_reversed`. Walks from the
+/// nearer end.
+pub fn at_ranks(
+    zset: Collection,
+    ranks: Range<u64>,
+    is_reversed: bool,
+    view: &View<'_>,
+) -> Answer<Vec<ScoredMember>> {
+    let (end, mut found) = (ranks.end.min(zset.len), Vec::new());
+    let Some(count) = end.checked_sub(ranks.start).filter(|count| *count > 0) else {
+        return Ok(found);
+    };
+    let (before, behind) = (ranks.start, zset.len - end);
+    let is_turned = behind < before;
+    let (mut skipped, is_backwards) = (before.min(behind), is_reversed != is_turned);
+    walk(zset, (Bound::Unbounded, Bound::Unbounded), is_backwards, view, &mut |member, score| {
+        if skipped > 0 {
+            skipped -= 1;
+            return ControlFlow::Continue(());
+        }
+        found.push((Bytes::copy_from_slice(member), score));
+        match found.len() as u64 == count {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    if is_turned {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+/// The rank of a member that has this score, counted from the end if it `is_reversed`.
+pub fn rank(
+    zset: Collection,
+    member: &[u8],
+    score: f64,
+    is_reversed: bool,
+    view: &View<'_>,
+) -> Answer<u64> {
+    let (name, _) = element::of_scored(score, member);
+    let range = match is_reversed {
+        true => (Bound::Excluded(&name[..]), Bound::Unbounded),
+        false => (Bound::Unbounded, Bound::Excluded(&name[..])),
+    };
+    let within = ElementRange { part: SCORES, range, is_reversed, with_values: false };
+    let mut before = 0;
+    view.elements(zset.id, within, &mut |_, _| {
+        before += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(before)
+}

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use self::mailbox::Mailbox;
+use crate::acl::User;
 use crate::resp::reply::{Protocol, Reply};
 
 /// What a client has chosen.
@@ -22,6 +23,8 @@ pub struct Chosen {
     pub database: usize,
     /// The version of the protocol.
     pub protocol: Protocol,
+    /// Who it is.
+    pub user: Option<Arc<User>>,
 }
 
 /// A client that is connected.
@@ -110,11 +113,13 @@ impl Connected {
     /// The line of `CLIENT LIST`, with its end.
     pub fn line(&self) -> Vec<u8> {
         let Self { id, address, local, .. } = self;
-        let Chosen { name, database, protocol } = self.chosen();
+        let Chosen { name, database, protocol, user } = self.chosen();
         let age = self.age().as_secs();
         let before = format!("id={id} addr={address} laddr={local} name=");
-        let behind = format!(" age={age} db={database} user=default resp={}\n", protocol.number());
-        [before.as_bytes(), &name, behind.as_bytes()].concat()
+        let between = format!(" age={age} db={database} user=");
+        let user = user.map(|user| user.name.clone()).unwrap_or_default();
+        let behind = format!(" resp={}\n", protocol.number());
+        [before.as_bytes(), &name, between.as_bytes(), &user, behind.as_bytes()].concat()
     }
 }
 

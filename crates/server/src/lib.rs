@@ -25,6 +25,7 @@ mod exec;
 mod command;
 mod files;
 mod config;
+mod acl;
 mod clients;
 mod topics;
 mod observe;
@@ -36,12 +37,13 @@ mod net;
 use std::io;
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, open_files};
+use cleavedb::{Db, Durability, Options, open_files};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use self::config::{AppendFsync, Config};
 pub use self::net::Running;
 
+use self::acl::Users;
 use self::exec::Store;
 use self::http::PageGuard;
 use self::observe::Observer;
@@ -49,8 +51,8 @@ use self::observe::work::BackgroundWork;
 use self::shared::ServerShared;
 
 /// Opens the store and lets clients in. The process gets as many descriptors as it may have, which
-/// clients and the store share. Fails if other machines would need no token at the page, if an
-/// option of the store is none, if the store cannot be opened, or if an address is taken.
+/// clients and the store share. Fails as [`check`] does, if the store cannot be opened, or if an
+/// address is taken.
 pub fn start(mut config: Config) -> io::Result<Running> {
     // Half of them for clients, a quarter for readers of files, and the rest for what is written.
     let descriptors = descriptors();
@@ -58,14 +60,39 @@ pub fn start(mut config: Config) -> io::Result<Running> {
     config.max_clients = config.max_clients.min(config.clients_possible);
     open_files::set_max(descriptors / 4);
     let guard = PageGuard::of(&config)?;
-    let mut options =
-        config.store_options().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-    options.durability = Durability::Os;
+    let Told { mut options, users } = Told::by(&config)?;
     let work = Arc::<BackgroundWork>::default();
     options.listeners.push(work.clone());
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
-    Running::start(Arc::new(ServerShared::new(config, store, Observer::new(work))), guard)
+    Running::start(Arc::new(ServerShared::new(config, users, store, Observer::new(work))), guard)
+}
+
+/// Fails if an option of the store is none, if a file that the options name cannot be read, or has
+/// no users in it, or if other machines would need no token at the page. Nothing is opened or made.
+pub fn check(config: &Config) -> io::Result<()> {
+    PageGuard::of(config)?;
+    Told::by(config).map(|_| ())
+}
+
+/// What the options and the files that they name tell.
+struct Told {
+    options: Options,
+    users: Users,
+}
+
+impl Told {
+    fn by(config: &Config) -> io::Result<Self> {
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let options = config.store_options().map_err(invalid)?;
+        let options = Options { durability: Durability::Os, ..options };
+        let users = Users::new(config.requirepass.as_deref());
+        if let Some(path) = &config.aclfile {
+            let shown = |why: Vec<u8>| invalid(String::from_utf8_lossy(&why).into_owned());
+            users.load_file(path).map_err(shown)?;
+        }
+        Ok(Self { options, users })
+    }
 }
 
 /// Descriptors that this process may have, after it has asked for as many as it may ask for.

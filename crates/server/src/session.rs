@@ -1,10 +1,12 @@
 //! A client's session: what it has chosen, and the commands about that.
 
 mod about;
+mod acl;
 mod calls;
 mod slow_log;
 mod subscriptions;
 mod client;
+mod login;
 mod transaction;
 
 use std::sync::Arc;
@@ -12,11 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use subtle::ConstantTimeEq;
 use tokio::sync::oneshot::Receiver;
 
+use crate::acl::User;
 use crate::clients::{Chosen, Connected};
-use crate::command::args::{is, number, showing, shown, syntax};
+use crate::command::args::{is, number, shown};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
 use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
@@ -28,6 +30,7 @@ use crate::shared::ServerShared;
 
 use self::calls::SessionCalls;
 use self::client::WantedReplies;
+use self::login::refused;
 use self::subscriptions::Subscriptions;
 use self::transaction::ClientTransaction;
 
@@ -41,8 +44,12 @@ pub struct ClientSession {
     pub is_over: bool,
     database: usize,
     wanted: WantedReplies,
-    /// Whether it has said who it is, or need not.
+    /// Whether it has said who it is, or needed not at the time.
     is_known: bool,
+    /// Who it is.
+    user: Arc<User>,
+    /// How late the reply is to come: guesses of passwords shall take time.
+    pub late: Duration,
     transaction: ClientTransaction,
     subscriptions: Subscriptions,
     calls: SessionCalls,
@@ -51,8 +58,10 @@ pub struct ClientSession {
 impl ClientSession {
     /// The session of a new client, whose calls are counted in `times`.
     pub fn new(shared: &ServerShared, client: Arc<Connected>, times: Arc<WorkerTimes>) -> Self {
-        let is_known = shared.config.load().requirepass.is_none();
+        let user = shared.users.default().clone();
+        let is_known = user.rules.load().is_open();
         client.set_known(is_known);
+        client.choose(|chosen| chosen.user = Some(user.clone()));
         Self {
             client,
             protocol: Protocol::Two,
@@ -60,6 +69,8 @@ impl ClientSession {
             database: 0,
             wanted: WantedReplies::All,
             is_known,
+            user,
+            late: Duration::ZERO,
             transaction: ClientTransaction::default(),
             subscriptions: Subscriptions::default(),
             calls: SessionCalls::new(times),
@@ -72,8 +83,8 @@ impl ClientSession {
     }
 
     /// Whether it has said who it is, or need not.
-    pub fn is_known(&self) -> bool {
-        self.is_known
+    pub fn is_known(&self, shared: &ServerShared) -> bool {
+        self.is_known || shared.users.default().rules.load().is_open()
     }
 
     /// Runs a command. Without `may_wait` it stops where it would have to, having done nothing.
@@ -107,7 +118,13 @@ impl ClientSession {
         args: &[&[u8]],
         may_wait: bool,
     ) -> Result<RanCommand, Waits> {
-        let command = match self.checked(args) {
+        let allowed = self.checked(shared, args).and_then(|command| {
+            match self.denied(shared, command, args) {
+                None => Ok(command),
+                Some(denied) => Err(refused(command, &denied)),
+            }
+        });
+        let command = match allowed {
             Ok(command) => command,
             Err(why) if is(args[0], "EXEC") => {
                 self.calls.reject(args);
@@ -142,13 +159,13 @@ impl ClientSession {
     }
 
     /// The command that is called, if this client may call it so, or why not.
-    fn checked(&self, args: &[&[u8]]) -> Result<&'static CommandRow, Bytes> {
+    fn checked(&self, shared: &ServerShared, args: &[&[u8]]) -> Result<&'static CommandRow, Bytes> {
         let Some(command) = table::find(args) else { return Err(unknown(args)) };
         if !command.takes(args.len()) {
             let name = command.name;
             return Err(format!("ERR wrong number of arguments for '{name}' command").into());
         }
-        if !self.is_known && !command.is(flag::NO_AUTH) {
+        if !command.is(flag::NO_AUTH) && !self.is_known(shared) {
             return Err("NOAUTH Authentication required.".into());
         }
         if !self.is_free(command.name) {
@@ -247,9 +264,12 @@ impl ClientSession {
         args: &[&'a [u8]],
         effects: &mut Effects<'a>,
     ) -> Option<Reply> {
-        let command = self.checked(args).ok().filter(|command| command.is(flag::BLIND))?;
+        let command = self.checked(shared, args).ok().filter(|command| command.is(flag::BLIND))?;
         let CommandAction::Data(run) = command.action else { return None };
-        if self.transaction.is_open() || self.wanted != WantedReplies::All {
+        if self.transaction.is_open()
+            || self.wanted != WantedReplies::All
+            || self.user.rules.load().denied(command, args).is_some()
+        {
             return None;
         }
         let view = shared.moment(blind, now()).view(self.database);
@@ -335,8 +355,8 @@ impl ClientSession {
             "reset" => {
                 self.unwatch(shared);
                 self.unsubscribe_all(shared);
-                *self = Self::new(shared, self.client.clone(), self.calls.times());
                 self.client.choose(|chosen| *chosen = Chosen::default());
+                *self = Self::new(shared, self.client.clone(), self.calls.times());
                 Ok(Reply::Status("RESET"))
             }
             "multi" => self.multi(),
@@ -366,71 +386,11 @@ impl ClientSession {
             "config|rewrite" if !may_wait => Err(Halt::Wait),
             name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
             name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),
+            name if name.starts_with("acl|") => self.acl(shared, name, args, may_wait),
             name if name.starts_with("client|") => self.client(shared, name, args),
             "info" if !may_wait => Err(Halt::Wait),
             name => about::about(shared, name, args),
         }
-    }
-
-    fn auth(&mut self, shared: &ServerShared, args: &[&[u8]]) -> Answer {
-        let (user, password) = match args {
-            [_, password] => (&b"default"[..], *password),
-            [_, user, password] => (*user, *password),
-            _ => return Err(syntax()),
-        };
-        let config = shared.config.load();
-        let expected = config.requirepass.as_deref();
-        if expected.is_none() && args.len() == 2 {
-            let why = "ERR AUTH <password> called without any password configured for the default \
-                       user. Are you sure your configuration is correct?";
-            return Err(Halt::error(why));
-        }
-        let is_right = expected.is_none_or(|it| it.as_bytes().ct_eq(password).into());
-        if user != b"default" || !is_right {
-            let why = "WRONGPASS invalid username-password pair or user is disabled.";
-            return Err(Halt::error(why));
-        }
-        self.is_known = true;
-        self.client.set_known(true);
-        Ok(Reply::OK)
-    }
-
-    /// `HELLO [version [AUTH user password] [SETNAME name]]`
-    fn hello(&mut self, shared: &ServerShared, args: &[&[u8]]) -> Answer {
-        let protocol = match args.get(1).map(|text| integer(text)) {
-            None => self.protocol,
-            Some(Some(2)) => Protocol::Two,
-            Some(Some(3)) => Protocol::Three,
-            Some(Some(_)) => return Err(Halt::error("NOPROTO unsupported protocol version")),
-            Some(None) => {
-                let why = "ERR Protocol version is not an integer or out of range";
-                return Err(Halt::error(why));
-            }
-        };
-        let mut words = args.get(2..).unwrap_or_default();
-        while let [word, rest @ ..] = words {
-            words = match rest {
-                [user, password, rest @ ..] if is(word, "AUTH") => {
-                    self.auth(shared, &[b"auth", user, password])?;
-                    rest
-                }
-                [text, rest @ ..] if is(word, "SETNAME") => {
-                    let name = client::checked_name(text)?;
-                    self.client.choose(|chosen| chosen.name = name);
-                    rest
-                }
-                _ => return Err(showing("ERR Syntax error in HELLO option '", word, "'")),
-            };
-        }
-        if !self.is_known {
-            let why = "NOAUTH HELLO must be called with the client already authenticated, \
-                       otherwise the HELLO AUTH <user> <pass> option can be used to authenticate \
-                       the client and select the RESP protocol version at the same time";
-            return Err(Halt::error(why));
-        }
-        self.protocol = protocol;
-        self.client.choose(|chosen| chosen.protocol = protocol);
-        Ok(about::hello(&self.client))
     }
 }
 

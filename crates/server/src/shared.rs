@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::acl::{DenialLog, Guesses, Users};
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
@@ -20,6 +21,12 @@ pub struct ServerShared {
     pub config: ArcSwap<Config>,
     /// Held by those that change the configuration.
     changes: Mutex<()>,
+    /// Users.
+    pub users: Users,
+    /// What was denied to them.
+    pub denials: DenialLog,
+    /// Wrong passwords.
+    pub guesses: Guesses,
     /// The store.
     pub store: Store,
     /// Syncs for all clients, if writes are to be durable before their replies.
@@ -42,11 +49,14 @@ pub struct ServerShared {
 
 impl ServerShared {
     /// What clients of this store share.
-    pub fn new(config: Config, store: Store, observer: Observer) -> Self {
+    pub fn new(config: Config, users: Users, store: Store, observer: Observer) -> Self {
         observer.slow_log.configure(&config);
         Self {
             config: ArcSwap::from_pointee(config),
             changes: Mutex::default(),
+            users,
+            denials: DenialLog::default(),
+            guesses: Guesses::default(),
             store,
             syncer: Syncer::default(),
             sweeper: Sweeper::default(),

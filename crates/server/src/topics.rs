@@ -64,6 +64,16 @@ impl Topics {
         }
     }
 
+    /// Ends the connections of clients that have a topic which they may not have.
+    pub fn end(&self, may_not_have: impl Fn(&Connected, TopicKind, &[u8]) -> bool) {
+        for kind in TopicKind::ALL {
+            for (topic, clients) in self.table(kind).lock().iter() {
+                let ended = clients.iter().filter(|client| may_not_have(client, kind, topic));
+                ended.for_each(|client| client.killed.cancel());
+            }
+        }
+    }
+
     /// Sends a message to the clients of a channel; their number. One that wants it by its channel
     /// and by patterns gets it for each.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {

@@ -72,6 +72,13 @@ pub fn showing(before: &str, argument: &[u8], behind: &str) -> Halt {
     Halt::error(text[..end].to_vec())
 }
 
+/// The error of a subcommand with fewer or more arguments than it takes.
+pub fn wrong_subcommand(args: &[&[u8]]) -> Halt {
+    let behind = [b"'. Try ", &shown(args[0], 128).to_ascii_uppercase()[..], b" HELP."].concat();
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    showing(before, shown(args[1], 128), &String::from_utf8_lossy(&behind))
+}
+
 /// Whether an argument is a word, in whatever case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())

@@ -70,6 +70,13 @@ pub struct Config {
     /// What clients have to say with AUTH
     #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<String>,
+    /// A file of users, which ACL SAVE writes
+    #[arg(long, value_name = "FILE")]
+    pub aclfile: Option<PathBuf>,
+    /// Denials that ACL LOG keeps
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()))]
+    pub acllog_max_len: u64,
     /// Let other machines in only with a password
     #[arg(long, value_name = "YES", default_value = "yes", action = clap::ArgAction::Set)]
     #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]

@@ -1,5 +1,7 @@
 //! The names that options have in `CONFIG GET` and `CONFIG SET`, which are Redis's.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 
 use super::{AppendFsync, Config};
@@ -75,6 +77,10 @@ fn set_password(config: &mut Config, text: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+fn shown(path: Option<&PathBuf>) -> String {
+    path.map_or_else(String::new, |path| path.display().to_string())
+}
+
 fn port(config: &Config) -> String {
     config.listen.first().map_or(0, |address| address.port()).to_string()
 }
@@ -87,6 +93,15 @@ fn hosts(config: &Config) -> String {
 
 /// All options that have a name of Redis.
 const ROWS: &[ConfigRow] = &[
+    row("aclfile", ChangeAllowed::Never, |config| shown(config.aclfile.as_ref())),
+    row(
+        "acllog-max-len",
+        ChangeAllowed::To("acllog_max_len", |config, text| {
+            config.acllog_max_len = number(text, 0, i64::MAX)?;
+            Ok(())
+        }),
+        |config| config.acllog_max_len.to_string(),
+    ),
     row("appendfsync", ChangeAllowed::To("appendfsync", set_appendfsync), |config| {
         let fsync = config.appendfsync.to_possible_value();
         fsync.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -156,9 +171,7 @@ const ROWS: &[ConfigRow] = &[
         }),
         |config| config.timeout.to_string(),
     ),
-    row("unixsocket", ChangeAllowed::Never, |config| {
-        config.unix_socket.as_ref().map_or_else(String::new, |path| path.display().to_string())
-    }),
+    row("unixsocket", ChangeAllowed::Never, |config| shown(config.unix_socket.as_ref())),
     row("unixsocketperm", ChangeAllowed::Never, |config| {
         format!("{:o}", config.unix_socket_perm.unwrap_or_default())
     }),

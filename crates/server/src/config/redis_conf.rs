@@ -13,7 +13,9 @@ const RENAMED: [(&str, &str); 3] = [
 ];
 
 /// Directives with an option of this name.
-const ALIKE: [&str; 8] = [
+const ALIKE: [&str; 10] = [
+    "aclfile",
+    "acllog-max-len",
     "appendfsync",
     "databases",
     "protected-mode",

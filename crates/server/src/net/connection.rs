@@ -231,9 +231,16 @@ impl Connection {
                 }
             };
             self.take_messages();
-            let Some(session) = &self.session else { return Ok(false) };
+            let Some(session) = &mut self.session else { return Ok(false) };
             reply.write(session.protocol, &mut self.output);
-            if session.is_over {
+            let (is_over, late) = (session.is_over, std::mem::take(&mut session.late));
+            if !late.is_zero() {
+                tokio::select! {
+                    () = tokio::time::sleep(late) => {}
+                    () = self.shared.stop.cancelled() => {}
+                }
+            }
+            if is_over {
                 return Ok(false);
             }
             if self.output.len() > OUTPUT_MAX {
@@ -371,7 +378,7 @@ fn gather<'a>(
     blind: &'a Blind,
 ) -> Gathered<'a> {
     let (mut effects, mut replies, mut len) = (Effects::default(), Vec::new(), 0);
-    let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known() };
+    let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known(shared) };
     let next = loop {
         match decoder.decode(&input[len..], limits) {
             Err(error) => break NextCommand::Error(error),

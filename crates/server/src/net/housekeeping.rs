@@ -24,11 +24,13 @@ pub(super) async fn each_second(shared: Arc<ServerShared>) {
         shared.observer.tick();
         let now = shared.observer.uptime().as_secs() as u32;
         shared.seconds.store(now, Ordering::Relaxed);
+        let is_open = shared.users.default().rules.load().is_open();
         for client in shared.clients.all() {
             let is_slow = |most: u32| client.waited(now).is_some_and(|seconds| seconds > most);
             let is_stranger =
-                !client.is_known() && client.age().as_secs() as u32 > STRANGER_SECONDS;
-            if config.timeout > 0 && is_slow(config.timeout) || is_stranger {
+                !is_open && !client.is_known() && client.age().as_secs() as u32 > STRANGER_SECONDS;
+            let is_idle = config.timeout > 0 && !client.is_subscribed() && is_slow(config.timeout);
+            if is_idle || is_stranger {
                 client.killed.cancel();
             }
         }

@@ -93,7 +93,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<ServerShared>, doors:
             continue;
         };
         let config = shared.config.load_full();
-        let is_open = config.protected_mode && config.requirepass.is_none();
+        let is_open = config.protected_mode && shared.users.default().rules.load().needs_none;
         if is_open && from.is_some_and(|from| !from.is_loopback()) {
             socket.refuse(PROTECTED);
             continue;

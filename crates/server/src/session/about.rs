@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::acl;
 use crate::clients::Connected;
 use crate::command::args::{is, syntax};
 use crate::command::glob;
@@ -58,7 +59,12 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             Err(why) => Err(Halt::error(format!("ERR {why}"))),
         },
         "config|set" => {
+            let before = shared.config.load().requirepass.clone();
             shared.change_config(|config| config::set(config, &args[2..]))?;
+            let password = &shared.config.load().requirepass;
+            if *password != before {
+                shared.users.set_password(password.as_deref());
+            }
             Ok(Reply::OK)
         }
         "info" => {
@@ -82,6 +88,8 @@ fn all_described() -> Vec<Reply> {
 
 fn described(command: &CommandRow) -> Reply {
     let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit));
+    let categories = acl::of(command);
+    let categories = acl::NAMES.iter().enumerate().filter(|(at, _)| categories & 1 << at != 0);
     let KeyPlaces { first, last, step, .. } = command.keys;
     let within = |other: &&CommandRow| {
         command.is(flag::CONTAINER)
@@ -94,7 +102,7 @@ fn described(command: &CommandRow) -> Reply {
         Reply::Integer(first as i64),
         Reply::Integer(last as i64),
         Reply::Integer(step as i64),
-        Reply::Set(Vec::new()),
+        Reply::Set(categories.map(|(_, name)| Reply::Status(name)).collect()),
         Reply::Set(Vec::new()),
         Reply::Set(Vec::new()),
         Reply::Array(COMMANDS.iter().filter(within).map(described).collect()),
@@ -110,7 +118,8 @@ fn list(words: &[&[u8]]) -> Answer {
             // No command comes from a module.
             _ if is(kind, "MODULE") => return Ok(Reply::Array(Vec::new())),
             _ if is(kind, "ACLCAT") => {
-                return Err(Halt::error("ERR categories of commands are not there"));
+                let category = acl::named(text).unwrap_or_default();
+                return Ok(Reply::bulks(acl::commands_of(category).map(|row| row.name)));
             }
             _ => return Err(syntax()),
         },

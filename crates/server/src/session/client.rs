@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::ClientSession;
+use crate::acl::User;
 use crate::clients::Connected;
-use crate::command::args::{is, number, showing, syntax};
+use crate::command::args::{is, number, showing, syntax, wrong_subcommand};
 use crate::command::help::{self, help};
 use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
@@ -106,7 +107,7 @@ impl ClientSession {
             [address] => {
                 Victims { address: Some(address), spares_own: false, ..Victims::default() }
             }
-            _ => Victims::of(words)?,
+            _ => Victims::of(shared, words)?,
         };
         let mut killed = 0;
         for client in shared.clients.all() {
@@ -132,18 +133,20 @@ struct Victims<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
+    user: Option<Arc<User>>,
     is_of_type: fn(&Connected) -> bool,
     spares_own: bool,
 }
 
 impl Default for Victims<'_> {
     fn default() -> Self {
-        Self { id: None, address: None, local: None, is_of_type: |_| true, spares_own: true }
+        let is_of_type = |_: &Connected| true;
+        Self { id: None, address: None, local: None, user: None, is_of_type, spares_own: true }
     }
 }
 
 impl<'a> Victims<'a> {
-    fn of(words: &[&'a [u8]]) -> Answer<Self> {
+    fn of(shared: &ServerShared, words: &[&'a [u8]]) -> Answer<Self> {
         let mut victims = Self::default();
         for pair in words.chunks(2) {
             let [word, value] = pair else { return Err(syntax()) };
@@ -156,8 +159,10 @@ impl<'a> Victims<'a> {
                 _ if is(word, "ADDR") => victims.address = Some(value),
                 _ if is(word, "LADDR") => victims.local = Some(value),
                 _ if is(word, "TYPE") => victims.is_of_type = of_type(value)?,
-                _ if is(word, "USER") && *value == b"default" => {}
-                _ if is(word, "USER") => return Err(showing("ERR No such user '", value, "'")),
+                _ if is(word, "USER") => {
+                    let no_user = || showing("ERR No such user '", value, "'");
+                    victims.user = Some(shared.users.named(value).ok_or_else(no_user)?);
+                }
                 _ if is(word, "SKIPME") && is(value, "yes") => victims.spares_own = true,
                 _ if is(word, "SKIPME") && is(value, "no") => victims.spares_own = false,
                 _ => return Err(syntax()),
@@ -171,6 +176,9 @@ impl<'a> Victims<'a> {
             && self.id.is_none_or(|id| id == client.id)
             && self.address.is_none_or(|address| address == client.address.as_bytes())
             && self.local.is_none_or(|local| local == client.local.as_bytes())
+            && self.user.as_ref().is_none_or(|user| {
+                client.chosen().user.is_some_and(|other| Arc::ptr_eq(user, &other))
+            })
     }
 }
 
@@ -206,10 +214,7 @@ fn unblock(shared: &ServerShared, args: &[&[u8]]) -> Answer {
         [_, _] => {
             return Err(Halt::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
-        _ => {
-            let why = "ERR unknown subcommand or wrong number of arguments for '";
-            return Err(showing(why, args[1], "'. Try CLIENT HELP."));
-        }
+        _ => return Err(wrong_subcommand(args)),
     };
     let client = number(args[2])?.cast_unsigned();
     Ok(Reply::Integer(shared.store.waiters.end(client, reply).into()))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{ClientSession, now};
+use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
 use crate::exec::{Answer, ClientWatch, Halt, WatchedKey};
 use crate::resp::reply::Reply;
@@ -160,6 +161,7 @@ impl ClientSession {
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
+                _ if let Some(denied) = self.denied(shared, command, args) => Err(refused(&denied)),
                 CommandAction::Data(run) => run(args, &mut view),
                 CommandAction::Session => {
                     let answer = self.run_own(shared, command, args, may_wait);
@@ -182,4 +184,17 @@ impl ClientSession {
         self.calls.add_queued(begun, &ends);
         Ok(Reply::Array(replies))
     }
+}
+
+/// What a client is told whose command was allowed before `EXEC`, and is not then.
+fn refused(denied: &Denied) -> Halt {
+    let why = match denied {
+        Denied::Command => "no permission to execute the command or subcommand",
+        Denied::Key(_) => "no permission to touch the specified keys",
+        Denied::Channel(_) => "no permission to access one of the channels used as arguments",
+    };
+    Halt::error(format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC \
+         call. This command is no longer allowed for the following reason: {why}"
+    ))
 }

@@ -67,6 +67,7 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("memory usage", Rule::KindOrNothing, "bytes of a record, not of an object"),
     ("memory help", Rule::Kind, "no statistics of an allocator"),
     ("hello", Rule::Kind, "numbers of clients"),
+    ("acl genpass", Rule::Kind, "drawn"),
     ("client id", Rule::Kind, "numbers of clients"),
     ("client list", Rule::Kind, "addresses, and figures of Redis's buffers"),
     ("client info", Rule::Kind, "addresses, and figures of Redis's buffers"),

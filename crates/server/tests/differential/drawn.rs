@@ -223,6 +223,12 @@ client unblock I
 client getredir
 client setinfo lib-name V
 client V V
+acl whoami
+acl users
+acl help
+acl dryrun default get K
+acl genpass I
+acl V [V]
 command
 command count
 command info T

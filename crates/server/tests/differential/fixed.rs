@@ -15,7 +15,8 @@ fn told(pair: &mut Pair, lines: &[&str]) -> [Vec<String>; 2] {
     })
 }
 
-fn assert_alike(both: &Both, lines: &[&str]) -> Vec<String> {
+/// Sends lines to both on a new connection; the replies are equal.
+pub fn assert_alike(both: &Both, lines: &[&str]) -> Vec<String> {
     let [ours, theirs] = told(&mut both.pair(), lines);
     assert_eq!(ours, theirs, "{lines:?}");
     ours
@@ -157,10 +158,11 @@ fn the_table_is_that_of_redis() {
     for name in crate::bulks(&listed) {
         let [ours, theirs] = pair.call(&[b"COMMAND", b"INFO", &name]);
         let [ours, theirs] = [&ours, &theirs].map(|it| it.items().unwrap()[0].items().unwrap());
-        let [mut ours, mut theirs] = [ours, theirs].map(|fields| fields[..6].to_vec());
+        let [mut ours, mut theirs] = [ours, theirs].map(|fields| fields[..7].to_vec());
         let [flags, of_redis] = [ours.remove(2), theirs.remove(2)].map(|flags| set(&flags));
         let of_redis = &of_redis & &known;
-        if ours != theirs || flags != of_redis {
+        let [categories, theirs_too] = [ours.pop(), theirs.pop()].map(|it| set(&it.unwrap()));
+        if categories != theirs_too || ours != theirs || flags != of_redis {
             different.push(format!("{ours:?} {flags:?} for {theirs:?} {of_redis:?}"));
         }
     }
@@ -205,6 +207,11 @@ CONFIG GET protected-mode
 
 CONFIG SET Databases 3
 CONFIG GET databases
+CONFIG SET aclfile x
+CONFIG GET aclfile
+CONFIG SET acllog-max-len -1
+CONFIG SET acllog-max-len 64
+CONFIG GET acllog-max-len
 CONFIG SET dir x
 CONFIG SET unixsocket x
 CONFIG SET unixsocketperm 777
@@ -253,8 +260,8 @@ RESET
 PING
 "#;
 
-/// Plays scripts, each on a connection of its own.
-fn assert_scripts(both: &Both, scripts: &str) {
+/// Plays scripts as [`OPTIONS`] has them, each on a connection of its own.
+pub fn assert_scripts(both: &Both, scripts: &str) {
     for script in scripts.trim().split("\n\n") {
         assert_alike(both, &script.lines().collect::<Vec<_>>());
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::running::Server;
 
 /// What the program says to arguments, in a directory.
-fn said(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+pub fn said(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
     command.args(arguments).envs(environment.iter().copied()).current_dir(dir);
     command.output().unwrap()
@@ -202,7 +202,7 @@ fn a_stranger_has_ten_seconds() {
 }
 
 /// An address of this machine that is not loopback, if it has one.
-fn own_address() -> Option<IpAddr> {
+pub fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     // Nothing is sent: the system only says from where it would be.
     socket.connect("192.0.2.1:9").ok()?;

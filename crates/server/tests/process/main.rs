@@ -2,6 +2,7 @@
 
 mod configuration;
 mod running;
+mod users;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

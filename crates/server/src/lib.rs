@@ -28,6 +28,7 @@ mod config;
 mod acl;
 mod clients;
 mod topics;
+mod saves;
 mod observe;
 mod shared;
 mod session;

@@ -3,6 +3,8 @@
 mod about;
 mod acl;
 mod calls;
+mod data;
+mod own;
 mod slow_log;
 mod subscriptions;
 mod client;
@@ -13,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 use tokio::sync::oneshot::Receiver;
 
 use crate::acl::User;
@@ -21,8 +22,8 @@ use crate::clients::{Chosen, Connected};
 use crate::command::args::{is, number, shown};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
-use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
-use crate::model::record::CollectionKind;
+use crate::config::AppendFsync;
+use crate::exec::{Answer, Halt};
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::integer;
@@ -52,6 +53,8 @@ pub struct ClientSession {
     pub late: Duration,
     transaction: ClientTransaction,
     subscriptions: Subscriptions,
+    /// Whether replies wait until what they tell of survives a loss of power, if it was chosen.
+    syncs: Option<bool>,
     calls: SessionCalls,
 }
 
@@ -73,6 +76,7 @@ impl ClientSession {
             late: Duration::ZERO,
             transaction: ClientTransaction::default(),
             subscriptions: Subscriptions::default(),
+            syncs: None,
             calls: SessionCalls::new(times),
         }
     }
@@ -105,6 +109,11 @@ impl ClientSession {
                 ran
             }
         })
+    }
+
+    /// Whether replies wait until what they tell of survives a loss of power.
+    pub fn syncs(&self, shared: &ServerShared) -> bool {
+        self.syncs.unwrap_or_else(|| shared.config.load().appendfsync == AppendFsync::Always)
     }
 
     /// Says that the next command begins now.
@@ -182,147 +191,6 @@ impl ClientSession {
         Ok(command)
     }
 
-    fn run_data(
-        &self,
-        shared: &ServerShared,
-        command: &CommandRow,
-        args: &[&[u8]],
-        may_wait: bool,
-        run: Run,
-    ) -> Answer<RanCommand> {
-        let store = &shared.store;
-        let _held = match command {
-            _ if !command.is(flag::WRITE) => Some(Held::new()),
-            _ if command.writes_unnamed() => store.locks.take_all(may_wait),
-            _ => {
-                let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
-                store.hold(&keys, may_wait)
-            }
-        }
-        .ok_or(Halt::Wait)?;
-        // What a write reads is held; several records are read as of one moment.
-        let reads = match command.is(flag::WRITE | flag::ONE_RECORD) {
-            true => store.reads(may_wait),
-            false => store.reads_at_once(may_wait),
-        };
-        let moment = shared.moment(&reads, now());
-        let mut view = moment.view(self.database);
-        let reply = match run(args, &mut view) {
-            Ok(reply) => reply,
-            Err(Halt::Block(block)) => {
-                let waiting = self.waiting(command, args, run);
-                let (number, reply) = store.waiters.add(waiting);
-                let KeyWait { timeout, .. } = block;
-                return Ok(RanCommand::Blocked(BlockedClient { number, reply, timeout }));
-            }
-            Err(halt) => return Err(halt),
-        };
-        self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
-        Ok(RanCommand::Reply(reply))
-    }
-
-    /// A command of this client that waits for its keys.
-    fn waiting(&self, command: &CommandRow, args: &[&[u8]], run: Run) -> WaitingCommand {
-        let keys: Vec<Vec<u8>> = command.keys_of(args).map(<[u8]>::to_vec).collect();
-        let counted = Some(command.keys.counted).filter(|counted| *counted > 0);
-        let first = counted.map_or(1, |counted| counted + 1);
-        // What moves an element waits for the first of its two keys.
-        let awaited = first..first + if command.is(flag::DENYOOM) { 1 } else { keys.len() };
-        let kind = match command.name.starts_with("bz") {
-            true => CollectionKind::SortedSet,
-            false => CollectionKind::List,
-        };
-        let args = args.iter().map(|argument| argument.to_vec()).collect();
-        let (client, database) = (self.client.id, self.database);
-        WaitingCommand { client, database, kind, run, args, awaited, counted, keys }
-    }
-
-    /// Commits what a command has changed, and with it what that gives clients that wait for keys.
-    fn commit_serving(
-        &self,
-        shared: &ServerShared,
-        effects: Effects<'_>,
-        moment: ViewMoment<'_>,
-        may_wait: bool,
-    ) -> Answer<()> {
-        if effects.ready.is_empty() {
-            return self.commit(shared, &effects, may_wait);
-        }
-        let waiters = &shared.store.waiters;
-        let (effects, served) = waiters.serve(effects.to_owned(), moment)?;
-        let committed = self.commit(shared, &effects, may_wait);
-        waiters.settle(served, committed.is_ok());
-        committed
-    }
-
-    /// Runs a command that writes without a look at what was there, behind the `effects` of others
-    /// like it, and adds its own; none if the command is another one, and is to be run by itself.
-    pub fn run_blind<'a>(
-        &mut self,
-        shared: &'a ServerShared,
-        blind: &'a Blind,
-        args: &[&'a [u8]],
-        effects: &mut Effects<'a>,
-    ) -> Option<Reply> {
-        let command = self.checked(shared, args).ok().filter(|command| command.is(flag::BLIND))?;
-        let CommandAction::Data(run) = command.action else { return None };
-        if self.transaction.is_open()
-            || self.wanted != WantedReplies::All
-            || self.user.rules.load().denied(command, args).is_some()
-        {
-            return None;
-        }
-        let view = shared.moment(blind, now()).view(self.database);
-        let mut view = view.behind(std::mem::take(effects));
-        let answer = run(args, &mut view);
-        *effects = view.into_effects();
-        match answer {
-            Ok(reply) | Err(Halt::Error(reply)) => {
-                self.calls.gather(&shared.observer, command, &reply);
-                Some(reply)
-            }
-            Err(Halt::Wait | Halt::Block(_)) => None,
-        }
-    }
-
-    /// Commits what several such commands have changed; the error is the reply of each.
-    pub fn commit_blind(
-        &mut self,
-        shared: &ServerShared,
-        effects: &Effects<'_>,
-        may_wait: bool,
-    ) -> Result<Option<Reply>, Waits> {
-        if !self.calls.are_gathered() {
-            return Ok(None);
-        }
-        let keys = effects.keys.keys().map(|(_, key)| &**key);
-        let Some(_held) = shared.store.locks.take(keys.clone(), may_wait) else {
-            return Err(Waits);
-        };
-        let failed = match self.commit(shared, effects, may_wait) {
-            Ok(()) => None,
-            Err(Halt::Error(error)) => Some(error),
-            Err(Halt::Wait | Halt::Block(_)) => return Err(Waits),
-        };
-        self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
-        Ok(failed)
-    }
-
-    fn commit(&self, shared: &ServerShared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
-        if effects.is_empty() {
-            return Ok(());
-        }
-        shared.store.commit(effects, may_wait)?;
-        shared.store.watches.touch(effects);
-        if !effects.events.is_empty() {
-            shared.topics.tell(shared.config.load().notify_keyspace_events, &effects.events);
-        }
-        if !effects.cleared.is_empty() {
-            shared.sweeper.wake();
-        }
-        Ok(())
-    }
-
     fn run_own(
         &mut self,
         shared: &Arc<ServerShared>,
@@ -330,6 +198,9 @@ impl ClientSession {
         args: &[&[u8]],
         may_wait: bool,
     ) -> Answer {
+        if command.is(flag::WAITS) && !may_wait {
+            return Err(Halt::Wait);
+        }
         match command.name {
             "ping" if self.is_beside_messages() && args.len() <= 2 => {
                 let text = args.get(1).map_or_else(Bytes::new, |text| text.to_vec().into());
@@ -383,12 +254,14 @@ impl ClientSession {
                 self.is_over = true;
                 Ok(Reply::OK)
             }
-            "config|rewrite" if !may_wait => Err(Halt::Wait),
+            "save" | "bgsave" | "bgrewriteaof" | "waitaof" => {
+                own::run(self, shared, command.name, args)
+            }
+            name if name.starts_with("cleave.") => own::run(self, shared, name, args),
             name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
             name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),
             name if name.starts_with("acl|") => self.acl(shared, name, args, may_wait),
             name if name.starts_with("client|") => self.client(shared, name, args),
-            "info" if !may_wait => Err(Halt::Wait),
             name => about::about(shared, name, args),
         }
     }

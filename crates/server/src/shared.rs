@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
 use crate::observe::{Observer, ProcessFigures, ServerFigures};
+use crate::saves::Saves;
 use crate::topics::Topics;
 
 /// What all clients share.
@@ -33,6 +34,8 @@ pub struct ServerShared {
     pub syncer: Syncer,
     /// Removes elements that no key has any more.
     pub sweeper: Sweeper,
+    /// Saves, and what is told of them.
+    pub saves: Arc<Saves>,
     /// What is published, and to whom.
     pub topics: Topics,
     /// Clients that are connected.
@@ -60,6 +63,7 @@ impl ServerShared {
             store,
             syncer: Syncer::default(),
             sweeper: Sweeper::default(),
+            saves: Arc::default(),
             topics: Topics::default(),
             clients: Clients::default(),
             scans: Scans::default(),
@@ -90,6 +94,7 @@ impl ServerShared {
             observer: &self.observer,
             clients: self.clients.all(),
             blocked: self.store.waiters.len(),
+            saves: &self.saves,
             options: db.options(),
             metrics: db.metrics(),
             directories: db.directories().unwrap_or_default(),

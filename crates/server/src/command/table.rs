@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{expiry, hashes, help, keys, lcs, lists, sets, sorted_sets, strings};
+use super::{expiry, hashes, help, keys, lcs, lists, own, sets, sorted_sets, strings};
 use crate::exec::Run;
 use crate::resp::request::integer;
 
@@ -37,6 +37,8 @@ pub mod flag {
     pub const CONTAINER: u16 = 1 << 12;
     /// May write without a look at what was there.
     pub const BLIND: u16 = 1 << 11;
+    /// Waits for the disk, whatever the keys have.
+    pub const WAITS: u16 = 1 << 15;
     /// Reads one record, which is as of one moment by itself.
     pub const ONE_RECORD: u16 = 1 << 14;
 
@@ -192,6 +194,7 @@ const BLOCK: u16 = flag::WRITE | flag::NOSCRIPT;
 const WRITE_FAST: u16 = flag::WRITE | flag::FAST;
 const ALWAYS: u16 = flag::LOADING | flag::STALE;
 const OWN: u16 = ALWAYS | flag::NOSCRIPT;
+const SAVES: u16 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
 const OWN_FAST: u16 = OWN | flag::FAST;
 
 /// All commands.
@@ -386,9 +389,9 @@ pub static COMMANDS: &[CommandRow] = &[
     session("config|get", -3, OWN | flag::ADMIN),
     session("config|help", 2, ALWAYS),
     session("config|resetstat", 2, OWN | flag::ADMIN),
-    session("config|rewrite", 2, OWN | flag::ADMIN),
+    session("config|rewrite", 2, OWN | flag::ADMIN | flag::WAITS),
     session("config|set", -4, OWN | flag::ADMIN),
-    session("info", -1, ALWAYS),
+    session("info", -1, ALWAYS | flag::WAITS),
     container("slowlog", -2, 0),
     session("slowlog|get", -2, ALWAYS | flag::ADMIN),
     session("slowlog|help", 2, ALWAYS),
@@ -397,6 +400,18 @@ pub static COMMANDS: &[CommandRow] = &[
     session("time", 1, ALWAYS | flag::FAST),
     session("lastsave", 1, ALWAYS | flag::FAST),
     session("wait", 3, flag::NOSCRIPT),
+    session("waitaof", 4, flag::NOSCRIPT | flag::WAITS),
+    session("save", 1, SAVES | flag::NO_MULTI),
+    session("bgsave", -1, SAVES),
+    session("bgrewriteaof", 1, SAVES),
+    data("cleave.range", -3, WALK, NONE, own::range),
+    data("cleave.cas", 4, GROW, ONE, own::cas),
+    session("cleave.durability", -1, OWN_FAST),
+    session("cleave.checkpoint", 2, SAVES),
+    session("cleave.backup", 1, SAVES),
+    session("cleave.compact", 1, SAVES),
+    session("cleave.collect", 1, SAVES),
+    session("cleave.check", 1, SAVES),
     session("subscribe", -2, OWN),
     session("unsubscribe", -1, OWN),
     session("psubscribe", -2, OWN),

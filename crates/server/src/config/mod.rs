@@ -109,6 +109,9 @@ pub struct Config {
     /// Commands that SLOWLOG has at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub slowlog_max_len: usize,
+    /// The directory where SAVE and BGSAVE make backups, and CLEAVE.CHECKPOINT copies
+    #[arg(long, value_name = "PATH")]
+    pub backup_dir: Option<PathBuf>,
     /// What is told of keys by messages, in the letters of Redis, as KEA
     #[arg(long, value_name = "CLASSES", default_value = "", value_parser = event_classes)]
     pub notify_keyspace_events: EventClasses,

@@ -18,6 +18,7 @@ mod syncer;
 pub use self::effects::Change;
 pub use self::effects::Effects;
 pub use self::events::{EventClasses, KeyEvent, event};
+pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
 pub use self::reads::{Blind, Reads};
 #[cfg(test)]

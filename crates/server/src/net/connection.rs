@@ -14,7 +14,6 @@ use super::budget::Share;
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
 use crate::command::STRING_MAX;
-use crate::config::AppendFsync;
 use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
@@ -186,7 +185,7 @@ impl Connection {
     /// Sends the replies so far. What they tell of survives what it is to survive by then.
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
-            if self.shared.config.load().appendfsync == AppendFsync::Always
+            if self.session.as_ref().is_none_or(|session| session.syncs(&self.shared))
                 && !self.shared.syncer.until_durable(self.shared.store.written()).await
             {
                 return Err(io::Error::other("a sync has failed: what was written is not known"));

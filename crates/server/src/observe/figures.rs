@@ -9,6 +9,7 @@ use super::Observer;
 use super::process::ProcessFigures;
 use crate::clients::Connected;
 use crate::config::Config;
+use crate::saves::Saves;
 
 /// What a server and its store are like at one moment.
 pub struct ServerFigures<'a> {
@@ -20,6 +21,8 @@ pub struct ServerFigures<'a> {
     pub clients: Vec<Arc<Connected>>,
     /// Clients that wait for keys.
     pub blocked: usize,
+    /// What is told of saves.
+    pub saves: &'a Saves,
     /// The options of the store.
     pub options: &'a Options,
     /// The figures of the store.

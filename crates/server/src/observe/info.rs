@@ -125,8 +125,16 @@ fn memory(figures: &ServerFigures<'_>) -> Lines {
 
 fn persistence(figures: &ServerFigures<'_>) -> Lines {
     let status = |is_well| if is_well { "ok" } else { "err" };
+    let yes = |is_so: bool| if is_so { "1" } else { "0" };
+    let saves = figures.saves;
+    let started = figures.observer.started.as_secs();
+    let last_save = saves.last().map_or(started, |millis| millis / 1000).to_string();
     named([
         ("loading", "0"),
+        ("rdb_bgsave_in_progress", yes(saves.is_saving())),
+        ("rdb_last_save_time", &*last_save),
+        ("rdb_last_bgsave_status", status(!saves.has_failed())),
+        ("aof_rewrite_in_progress", yes(saves.is_collecting())),
         ("aof_enabled", "1"),
         ("aof_last_write_status", status(figures.metrics.poisoned.is_none())),
         (

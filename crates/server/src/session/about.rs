@@ -72,7 +72,11 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             Ok(Reply::Text(info::text(&shared.figures(), &keys, &args[1..]).into()))
         }
         "time" => Ok(time()),
-        "lastsave" => Ok(Reply::Integer(shared.observer.started.as_secs().cast_signed())),
+        "lastsave" => {
+            let started = shared.observer.started.as_secs();
+            let last = shared.saves.last().map_or(started, |millis| millis / 1000);
+            Ok(Reply::Integer(last.cast_signed()))
+        }
         other => Err(Halt::error(format!("ERR '{other}' is not there"))),
     }
 }

@@ -1,6 +1,7 @@
 //! The program as people run it: started, killed, stopped, full of clients.
 
 mod configuration;
+mod kills;
 mod running;
 mod users;
 
@@ -21,6 +22,56 @@ fn what_was_acknowledged_survives_a_kill() {
         }
         assert_eq!(server.ask(&format!("SET k{round} v{round}")), "+OK\r\n");
     }
+}
+
+#[test]
+fn saves_and_backups_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let backups = dir.path().join("backups");
+    let more = ["--backup-dir", backups.to_str().unwrap()];
+    let server = Server::start(&dir.path().join("store"), &more);
+    assert_eq!(server.ask("SET a 1\r\nSAVE\r\nWAITAOF 1 0 0"), "+OK\r\n+OK\r\n*2\r\n:1\r\n:0\r\n");
+    let checkpoint = server.ask("CLEAVE.CHECKPOINT monday");
+    assert!(checkpoint.starts_with("*4\r\n$4\r\npath\r\n"), "{checkpoint}");
+    let again = server.ask("CLEAVE.CHECKPOINT monday");
+    assert!(again.starts_with("-ERR"), "{again}");
+    assert_eq!(server.ask("CLEAVE.BACKUP"), "*2\r\n$6\r\nnumber\r\n:2\r\n");
+    assert!(server.ask("CLEAVE.CHECKPOINT ../x").starts_with("-ERR"));
+    assert_eq!(server.ask("CLEAVE.COLLECT\r\nCLEAVE.COMPACT"), "+OK\r\n+OK\r\n");
+    assert_eq!(server.ask("BGSAVE"), "+Background saving started\r\n");
+    drop(server);
+    let server = Server::start(&backups.join("checkpoints").join("monday"), &[]);
+    assert_eq!(server.ask("GET a"), "$1\r\n1\r\n");
+    assert!(server.ask("CLEAVE.BACKUP").starts_with("-ERR start with --backup-dir"));
+}
+
+#[test]
+fn a_connection_chooses_when_its_writes_are_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("store"), &["--appendfsync", "no"]);
+    let told = server.ask(
+        "CLEAVE.DURABILITY\r\nCLEAVE.DURABILITY SYNC\r\nSET a 1\r\nCLEAVE.DURABILITY\r\n\
+         CLEAVE.DURABILITY x",
+    );
+    let expected = "$7\r\ndefault\r\n+OK\r\n+OK\r\n$4\r\nsync\r\n-ERR syntax error\r\n";
+    assert_eq!(told, expected);
+    assert!(server.ask("INFO persistence").contains("rdb_bgsave_in_progress:0"));
+}
+
+#[test]
+fn keys_are_read_in_their_order_and_exchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("store"), &[]);
+    server.ask("MSET a 1 b 2 c 3 d 4\r\nRPUSH bb x");
+    assert_eq!(
+        server.ask("CLEAVE.RANGE (a [c"),
+        "*6\r\n$1\r\nb\r\n$1\r\n2\r\n$2\r\nbb\r\n$-1\r\n$1\r\nc\r\n$1\r\n3\r\n"
+    );
+    assert_eq!(server.ask("CLEAVE.RANGE - + KEYS LIMIT 1"), "*1\r\n$1\r\na\r\n");
+    assert_eq!(server.ask("CLEAVE.RANGE [c (d"), "*2\r\n$1\r\nc\r\n$1\r\n3\r\n");
+    assert!(server.ask("CLEAVE.RANGE a b").starts_with("-ERR min or max"));
+    let told = server.ask("CLEAVE.CAS a 2 3\r\nCLEAVE.CAS a 1 3\r\nGET a\r\nCLEAVE.CAS bb 1 2");
+    assert!(told.starts_with(":0\r\n:1\r\n$1\r\n3\r\n-WRONGTYPE"), "{told}");
 }
 
 #[test]

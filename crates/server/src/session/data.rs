@@ -1,0 +1,153 @@
+//! Commands of records in a session: what they hold, and how what they did is committed.
+
+use smallvec::SmallVec;
+
+use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
+use crate::command::table::{CommandAction, CommandRow, flag};
+use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
+use crate::model::record::CollectionKind;
+use crate::resp::reply::Reply;
+use crate::shared::ServerShared;
+
+impl ClientSession {
+    pub(super) fn run_data(
+        &self,
+        shared: &ServerShared,
+        command: &CommandRow,
+        args: &[&[u8]],
+        may_wait: bool,
+        run: Run,
+    ) -> Answer<RanCommand> {
+        let store = &shared.store;
+        let _held = match command {
+            _ if !command.is(flag::WRITE) => Some(Held::new()),
+            _ if command.writes_unnamed() => store.locks.take_all(may_wait),
+            _ => {
+                let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
+                store.hold(&keys, may_wait)
+            }
+        }
+        .ok_or(Halt::Wait)?;
+        // What a write reads is held; several records are read as of one moment.
+        let reads = match command.is(flag::WRITE | flag::ONE_RECORD) {
+            true => store.reads(may_wait),
+            false => store.reads_at_once(may_wait),
+        };
+        let moment = shared.moment(&reads, now());
+        let mut view = moment.view(self.database);
+        let reply = match run(args, &mut view) {
+            Ok(reply) => reply,
+            Err(Halt::Block(block)) => {
+                let waiting = self.waiting(command, args, run);
+                let (number, reply) = store.waiters.add(waiting);
+                let KeyWait { timeout, .. } = block;
+                return Ok(RanCommand::Blocked(BlockedClient { number, reply, timeout }));
+            }
+            Err(halt) => return Err(halt),
+        };
+        self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
+        Ok(RanCommand::Reply(reply))
+    }
+
+    /// A command of this client that waits for its keys.
+    fn waiting(&self, command: &CommandRow, args: &[&[u8]], run: Run) -> WaitingCommand {
+        let keys: Vec<Vec<u8>> = command.keys_of(args).map(<[u8]>::to_vec).collect();
+        let counted = Some(command.keys.counted).filter(|counted| *counted > 0);
+        let first = counted.map_or(1, |counted| counted + 1);
+        // What moves an element waits for the first of its two keys.
+        let awaited = first..first + if command.is(flag::DENYOOM) { 1 } else { keys.len() };
+        let kind = match command.name.starts_with("bz") {
+            true => CollectionKind::SortedSet,
+            false => CollectionKind::List,
+        };
+        let args = args.iter().map(|argument| argument.to_vec()).collect();
+        let (client, database) = (self.client.id, self.database);
+        WaitingCommand { client, database, kind, run, args, awaited, counted, keys }
+    }
+
+    /// Commits what a command has changed, and with it what that gives clients that wait for keys.
+    pub(super) fn commit_serving(
+        &self,
+        shared: &ServerShared,
+        effects: Effects<'_>,
+        moment: ViewMoment<'_>,
+        may_wait: bool,
+    ) -> Answer<()> {
+        if effects.ready.is_empty() {
+            return self.commit(shared, &effects, may_wait);
+        }
+        let waiters = &shared.store.waiters;
+        let (effects, served) = waiters.serve(effects.to_owned(), moment)?;
+        let committed = self.commit(shared, &effects, may_wait);
+        waiters.settle(served, committed.is_ok());
+        committed
+    }
+
+    /// Runs a command that writes without a look at what was there, behind the `effects` of others
+    /// like it, and adds its own; none if the command is another one, and is to be run by itself.
+    pub fn run_blind<'a>(
+        &mut self,
+        shared: &'a ServerShared,
+        blind: &'a Blind,
+        args: &[&'a [u8]],
+        effects: &mut Effects<'a>,
+    ) -> Option<Reply> {
+        let command = self.checked(shared, args).ok().filter(|command| command.is(flag::BLIND))?;
+        let CommandAction::Data(run) = command.action else { return None };
+        if self.transaction.is_open()
+            || self.wanted != WantedReplies::All
+            || self.user.rules.load().denied(command, args).is_some()
+        {
+            return None;
+        }
+        let view = shared.moment(blind, now()).view(self.database);
+        let mut view = view.behind(std::mem::take(effects));
+        let answer = run(args, &mut view);
+        *effects = view.into_effects();
+        match answer {
+            Ok(reply) | Err(Halt::Error(reply)) => {
+                self.calls.gather(&shared.observer, command, &reply);
+                Some(reply)
+            }
+            Err(Halt::Wait | Halt::Block(_)) => None,
+        }
+    }
+
+    /// Commits what several such commands have changed; the error is the reply of each.
+    pub fn commit_blind(
+        &mut self,
+        shared: &ServerShared,
+        effects: &Effects<'_>,
+        may_wait: bool,
+    ) -> Result<Option<Reply>, Waits> {
+        if !self.calls.are_gathered() {
+            return Ok(None);
+        }
+        let keys = effects.keys.keys().map(|(_, key)| &**key);
+        let Some(_held) = shared.store.locks.take(keys.clone(), may_wait) else {
+            return Err(Waits);
+        };
+        let failed = match self.commit(shared, effects, may_wait) {
+            Ok(()) => None,
+            Err(Halt::Error(error)) => Some(error),
+            Err(Halt::Wait | Halt::Block(_)) => return Err(Waits),
+        };
+        self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
+        Ok(failed)
+    }
+
+    fn commit(&self, shared: &ServerShared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        shared.store.commit(effects, may_wait)?;
+        shared.store.watches.touch(effects);
+        if !effects.events.is_empty() {
+            shared.topics.tell(shared.config.load().notify_keyspace_events, &effects.events);
+        }
+        if !effects.cleared.is_empty() {
+            shared.sweeper.wake();
+        }
+        Ok(())
+    }
+}

@@ -287,7 +287,8 @@ fn categories_are_those_of_redis() {
     for name in texts(&names) {
         let listed = pair.call(&[b"ACL", b"CAT", name.to_uppercase().as_bytes()]);
         let [ours, theirs] = listed.map(|listed| texts(&listed));
-        assert_eq!(ours, &theirs & &known, "{name}");
+        let of_redis = ours.iter().filter(|name| !crate::is_own(name)).cloned().collect();
+        assert_eq!(&theirs & &known, of_redis, "{name}");
         let filtered = [&b"COMMAND"[..], b"LIST", b"FILTERBY", b"ACLCAT", name.as_bytes()];
         assert_eq!(texts(&pair.ours.call(&filtered)), ours, "{name}");
     }

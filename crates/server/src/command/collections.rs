@@ -18,6 +18,9 @@ const SCANNED_AT_ONCE: u64 = 512;
 /// Most bytes of elements that are drawn again and again.
 const DRAWN_MAX: usize = 256 << 20;
 
+/// Elements up to which a collection that loses all is emptied element by element.
+pub const REMOVED_ALONE: u64 = 64;
+
 /// The name of an element, and its value.
 pub type NameAndValue = (Bytes, Bytes);
 

@@ -5,16 +5,13 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::args::{at_least, count, is, syntax};
-use super::collections::{self, RandomTerms, Shown};
+use super::collections::{self, REMOVED_ALONE, RandomTerms, Shown};
 use crate::exec::{Answer, ElementRange, Halt, View, event};
 use crate::model::element::MEMBERS;
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
 
 const SET: CollectionKind = CollectionKind::Set;
-
-/// Members up to which a set is removed member by member.
-const REMOVED_ALONE: u64 = 64;
 
 fn find(key: &[u8], view: &View<'_>) -> Answer<Option<Collection>> {
     Ok(view.collection(key, SET)?.map(|(set, _)| set))

@@ -11,6 +11,7 @@ mod scripts;
 mod blocked;
 mod published;
 mod fixed;
+mod large;
 mod users;
 mod wire;
 

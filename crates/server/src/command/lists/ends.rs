@@ -6,12 +6,10 @@ use bytes::Bytes;
 
 use super::{LIST, Side, at, find, put, remove, slice};
 use crate::command::args::{at_least, count, is, syntax, timeout};
+use crate::command::collections::REMOVED_ALONE;
 use crate::exec::{Answer, Halt, KeyWait, OpenCollection, View, event};
 use crate::model::record::Collection;
 use crate::resp::reply::Reply;
-
-/// Elements up to which each is removed by itself.
-const REMOVED_ALONE: u64 = 64;
 
 /// Adds an element at an end.
 fn push_one<'a>(

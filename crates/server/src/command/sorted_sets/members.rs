@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::stored::{self, KIND, find, keep_rest, put, remove};
+use super::stored::{self, KIND, find, put, remove, tell_rest};
 use crate::command::args::{is, syntax};
 use crate::command::collections::{self, RandomTerms, Shown};
 use crate::command::float;
@@ -130,7 +130,8 @@ pub fn zrem<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     }
     let removed = before - zset.len;
     if removed > 0 {
-        keep_rest(args[1], (zset, until), "zrem", view)?;
+        view.keep(args[1], (zset, until));
+        tell_rest(args[1], "zrem", view)?;
     }
     Ok(Reply::Integer(removed.cast_signed()))
 }

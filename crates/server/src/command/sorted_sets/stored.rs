@@ -5,6 +5,7 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use bytes::Bytes;
 
+use crate::command::collections::REMOVED_ALONE;
 use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View, event};
 use crate::model::element::{self, MEMBERS, SCORES};
 use crate::model::record::{Collection, CollectionKind};
@@ -57,14 +58,8 @@ pub fn remove(zset: &mut Collection, member: &[u8], score: f64, view: &mut View<
     zset.len = zset.len.saturating_sub(1);
 }
 
-/// Keeps a sorted set of which members were removed, and tells that.
-pub fn keep_rest<'a>(
-    key: &'a [u8],
-    zset: OpenCollection,
-    event: &'static str,
-    view: &mut View<'a>,
-) -> Answer<()> {
-    view.keep(key, zset);
+/// Tells that members of a key's sorted set were removed.
+pub fn tell_rest(key: &[u8], event: &'static str, view: &mut View<'_>) -> Answer<()> {
     view.tell(event::SORTED_SET, event, key);
     view.tell_if_gone(key)
 }
@@ -81,8 +76,13 @@ pub fn take<'a>(
         return Ok(());
     }
     let (mut zset, until) = zset;
-    members.iter().for_each(|(member, score)| remove(&mut zset, member, *score, view));
-    keep_rest(key, (zset, until), event, view)
+    if members.len() as u64 == zset.len && zset.len > REMOVED_ALONE {
+        view.end(key, &zset);
+    } else {
+        members.iter().for_each(|(member, score)| remove(&mut zset, member, *score, view));
+        view.keep(key, (zset, until));
+    }
+    tell_rest(key, event, view)
 }
 
 /// Gives a key a new sorted set in place of what it has; without members the key goes. Replies the

@@ -183,7 +183,7 @@ fn a_token_opens_all_doors_and_no_other_one_does() {
             assert_eq!(answer.status, 401, "{path} {token}");
         }
         let answer = server.asked("POST", "/login", &[FORM], &format!("token={token}"));
-        assert!(answer.head.contains("location: /login?wrong"), "{token}");
+        assert!(answer.head.contains("location: /login#wrong"), "{token}");
         assert!(!answer.head.contains("set-cookie"));
     }
     let bearer = format!("Authorization: Bearer {TOKEN}");
@@ -519,4 +519,28 @@ fn keys_stay_hidden_where_they_are_to_be() {
     let bearer = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(open.get("/api/keys", &[&bearer]).status, 200);
     assert_eq!(open.get("/api/keys", &[]).status, 401);
+}
+
+/// The names of metrics in a text.
+fn metric_names(text: &str) -> std::collections::BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    words.filter(|word| word.starts_with("cleavedb_")).collect()
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_there() {
+    let server = Server::start(|_| {});
+    server.redis("SET a 1\r\nGET a");
+    let metrics = server.get("/metrics", &[]).body;
+    let figures: Vec<_> = metrics.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    let known = figures.join("\n");
+    let known = metric_names(&known);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/grafana.json");
+    let dashboard = std::fs::read_to_string(path).unwrap();
+    let asked = metric_names(&dashboard);
+    assert!(asked.len() > 15, "{asked:?}");
+    let missing: Vec<_> = asked.difference(&known).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    serde_json::from_str::<serde_json::Value>(&dashboard).unwrap();
 }

@@ -152,7 +152,7 @@ impl PageGuard {
                 let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
                 ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
             }
-            Some(_) => Redirect::to("/login?wrong").into_response(),
+            Some(_) => Redirect::to("/login#wrong").into_response(),
             None => Redirect::to("/login").into_response(),
         }
     }

@@ -254,7 +254,9 @@ const watch = () => {
   live.onerror = () => {
     since ??= new Date().toLocaleTimeString("en-GB");
     link("lost", `The server does not answer since ${since}; trying again`);
-    if (live.readyState === EventSource.CLOSED) setTimeout(watch, 3000);
+    if (live.readyState !== EventSource.CLOSED) return;
+    setTimeout(watch, 3000);
+    fetch("/api/keys").then(({ status }) => status === 401 && location.assign("/login"), () => {});
   };
 };
 

@@ -76,6 +76,7 @@ def look(browser, url, width, height, scheme, picture):
     call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     call("Emulation.setDeviceMetricsOverride", **screen)
+    call("Emulation.setScrollbarsHidden", hidden=True)
     call("Page.navigate", url=url)
     wait(READY)
     wait("document.querySelectorAll('#keys li').length > 0")

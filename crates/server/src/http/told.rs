@@ -10,6 +10,7 @@ use crate::observe::ServerFigures;
 use crate::observe::advice::advice;
 use crate::observe::history::CommandGroup;
 use crate::observe::slow_log::SlowCall;
+use crate::observe::times::CallSums;
 use crate::observe::work::{BackgroundJob, EndedJob};
 
 /// Most clients, value files and slow commands that are listed.
@@ -34,6 +35,7 @@ pub(super) fn now(page: &Page) -> Value {
         },
         "advice": advice(&figures),
         "calls": calls(&figures),
+        "p99": all_p99(&figures),
         "clients": clients(&figures, now),
         "memory": memory(&figures),
         "amplification": amplification(&figures),
@@ -54,17 +56,28 @@ fn calls(figures: &ServerFigures<'_>) -> Value {
             let seconds: Vec<u64> = history.seconds().map(|groups| groups[at]).collect();
             (seconds, history.recent()[at].clone())
         });
-        let micros = |part| recent.quantile(part).map(|time| time.as_secs_f64() * 1e6);
         json!({
             "group": group.name(),
             "seconds": seconds,
             "recent": recent.calls(),
-            "p50": micros(0.5),
-            "p99": micros(0.99),
-            "p999": micros(0.999),
+            "p50": micros(&recent, 0.5),
+            "p99": micros(&recent, 0.99),
+            "p999": micros(&recent, 0.999),
         })
     };
     CommandGroup::ALL.into_iter().enumerate().map(of).collect()
+}
+
+/// Microseconds within which 99 of 100 commands of the last five minutes ended.
+fn all_p99(figures: &ServerFigures<'_>) -> Option<f64> {
+    let mut all = CallSums::default();
+    let recent = figures.observer.history(|history| history.recent());
+    recent.iter().for_each(|group| all.add(group));
+    micros(&all, 0.99)
+}
+
+fn micros(calls: &CallSums, part: f64) -> Option<f64> {
+    calls.quantile(part).map(|time| time.as_secs_f64() * 1e6)
 }
 
 fn clients(figures: &ServerFigures<'_>, now: u64) -> Value {

@@ -59,12 +59,11 @@ const table = (caption, head, rows, numbers = []) => {
 const big = (value, mark) => h("p", { className: "big" }, value,
   mark ? h("span", { className: `mark ${mark}` }, mark === "good" ? "good" : "high") : null);
 
-const verdict = ({ advice, calls }) => {
+const verdict = ({ advice, calls, p99 }) => {
   const severity = advice[0]?.severity ?? "good";
   const rate = sum(calls.map((group) => group.seconds.at(-1) ?? 0));
-  const slowest = Math.max(...calls.map((group) => group.p99 ?? 0));
   const does = rate === 0 ? "The server waits for commands." : `${counted(rate, "command")} a second.`;
-  const within = slowest ? ` 99 of 100 took less than ${micros(slowest)}.` : "";
+  const within = p99 ? ` 99 of 100 took less than ${micros(p99)}.` : "";
   const title = {
     good: `All is well. ${does}${within}`,
     warning: advice.length === 1 ? "One thing needs a look." : `${advice.length} things need a look.`,

@@ -60,8 +60,8 @@ pub fn start(mut config: Config) -> io::Result<Running> {
     config.clients_possible = u32::try_from(descriptors / 2).unwrap_or(u32::MAX);
     config.max_clients = config.max_clients.min(config.clients_possible);
     open_files::set_max(descriptors / 4);
-    let guard = PageGuard::of(&config)?;
     let Told { mut options, users } = Told::by(&config)?;
+    let guard = PageGuard::of(&config, &users)?;
     let work = Arc::<BackgroundWork>::default();
     options.listeners.push(work.clone());
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
@@ -72,8 +72,8 @@ pub fn start(mut config: Config) -> io::Result<Running> {
 /// Fails if an option of the store is none, if a file that the options name cannot be read, or has
 /// no users in it, or if other machines would need no token at the page. Nothing is opened or made.
 pub fn check(config: &Config) -> io::Result<()> {
-    PageGuard::of(config)?;
-    Told::by(config).map(|_| ())
+    let Told { users, .. } = Told::by(config)?;
+    PageGuard::of(config, &users).map(|_| ())
 }
 
 /// What the options and the files that they name tell.

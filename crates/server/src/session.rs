@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
 
-use crate::acl::User;
+use crate::acl::{User, Users};
 use crate::clients::{Chosen, Connected};
 use crate::command::args::{is, number, shown};
 use crate::command::keys;
@@ -81,9 +81,9 @@ impl ClientSession {
         }
     }
 
-    /// Lets it in: it has said elsewhere who it is.
+    /// Lets it do everything: it has shown elsewhere that it may.
     pub fn admit(&mut self) {
-        self.is_known = true;
+        self.become_user(Users::new(None).default().clone(), true);
     }
 
     /// Whether it has said who it is, or need not.

@@ -99,6 +99,7 @@ impl ServerShared {
             metrics: db.metrics(),
             directories: db.directories().unwrap_or_default(),
             process: ProcessFigures::now(),
+            is_open: self.users.default().rules.load().is_open(),
             stops: self.stop.is_cancelled(),
         }
     }

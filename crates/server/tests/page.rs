@@ -504,7 +504,9 @@ fn keys_stay_hidden_where_they_are_to_be() {
     let later = Server::start(|config| config.http_edit = true);
     assert_eq!(later.get("/api/keys", &[]).status, 200);
     later.redis("CONFIG SET requirepass secret");
-    for server in [&closed, &secret, &later] {
+    let fewer = Server::start(|_| {});
+    fewer.redis("ACL SETUSER default -@dangerous");
+    for server in [&closed, &secret, &later, &fewer] {
         for path in ["/api/keys", "/api/key?key=61"] {
             assert_eq!(server.get(path, &[]).status, 403, "{path}");
         }
@@ -516,8 +518,10 @@ fn keys_stay_hidden_where_they_are_to_be() {
         config.requirepass = Some("secret".to_owned());
         config.http_token_file = Some(token_file(TOKEN));
     });
+    open.redis("AUTH secret\r\nSET a b\r\nACL SETUSER default off");
     let bearer = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(open.get("/api/keys", &[&bearer]).status, 200);
+    assert_eq!(json(&open.get("/api/key?key=61", &[&bearer]))["value"], "b");
     assert_eq!(open.get("/api/keys", &[]).status, 401);
 }
 

@@ -105,6 +105,11 @@ impl UserRules {
         self.is_on && self.needs_none
     }
 
+    /// Whether clients may do everything without a password.
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_open() && self.allows_all
+    }
+
     /// What of a call is not allowed, if something is not: of several permissions the last key or
     /// channel, or the command, if none of them allows that.
     pub fn denied(&self, command: &CommandRow, args: &[&[u8]]) -> Option<Denied> {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
+use crate::acl::Users;
 use crate::config::Config;
 
 /// Least characters of a token, so that it cannot be guessed.
@@ -44,8 +45,8 @@ pub struct ShownToken {
 
 impl PageGuard {
     /// What a configuration allows. Fails beyond the loopback address without a token, if the
-    /// token can be guessed, and if keys would be seen without the password that clients need.
-    pub fn of(config: &Config) -> io::Result<Self> {
+    /// token can be guessed, and if keys would be seen by people who may do less as `users`.
+    pub fn of(config: &Config, users: &Users) -> io::Result<Self> {
         let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let token = match &config.http_token_file {
             None => None,
@@ -79,7 +80,7 @@ impl PageGuard {
             edits: config.http_edit,
             cookie: String::new(),
         };
-        let may_show = guard.may_show(config);
+        let may_show = guard.may_show(users);
         if (guard.browses || guard.edits) && !may_show {
             let why = "keys at the page would need no password: say --http-token-file, or leave \
                        out --http-browse and --http-edit";
@@ -89,10 +90,10 @@ impl PageGuard {
         Ok(guard)
     }
 
-    /// Whether keys and values may be shown: the page asks for a token, or clients need no
-    /// password.
-    pub fn may_show(&self, config: &Config) -> bool {
-        self.token.is_some() || config.requirepass.is_none()
+    /// Whether keys and values may be shown: the page asks for a token, or clients may do
+    /// everything without a password.
+    pub fn may_show(&self, users: &Users) -> bool {
+        self.token.is_some() || users.default().rules.load().is_unrestricted()
     }
 
     /// The guard of a page at this port.

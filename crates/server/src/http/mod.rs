@@ -60,14 +60,15 @@ impl Page {
         number < self.shared.store.databases()
     }
 
-    /// Whether keys and values are shown: not if clients need a password, and the page no token.
+    /// Whether keys and values are shown: not if clients may do less without a password, and the
+    /// page asks for no token.
     fn browses(&self) -> bool {
-        self.guard.browses && self.guard.may_show(&self.shared.config.load())
+        self.guard.browses && self.guard.may_show(&self.shared.users)
     }
 
     /// Whether keys are changed and clients sent away.
     fn edits(&self) -> bool {
-        self.guard.edits && self.guard.may_show(&self.shared.config.load())
+        self.guard.edits && self.guard.may_show(&self.shared.users)
     }
 }
 

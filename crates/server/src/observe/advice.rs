@@ -11,7 +11,6 @@ use cleavedb_units::{bytes, counted};
 use serde::Serialize;
 
 use super::ServerFigures;
-use crate::config::Config;
 
 /// How bad a trouble is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -199,10 +198,9 @@ pub const TABLE: &[AdviceRow] = &[
     warning(
         "unprotected",
         |figures| {
-            let Config { requirepass, protected_mode, .. } = &*figures.config;
             let addresses = figures.config.addresses();
             let open = addresses.iter().find(|address| !address.ip().is_loopback())?;
-            let is_open = requirepass.is_none() && !protected_mode;
+            let is_open = figures.is_open && !figures.config.protected_mode;
             is_open.then(|| format!("Other machines reach {open} without a password."))
         },
         "Set requirepass, or listen on the loopback address.",

@@ -31,6 +31,8 @@ pub struct ServerFigures<'a> {
     pub directories: Vec<DirectoryMetrics>,
     /// What the process takes of the machine, where the system tells.
     pub process: Option<ProcessFigures>,
+    /// Whether clients get in without a password.
+    pub is_open: bool,
     /// Whether the server stops.
     pub stops: bool,
 }

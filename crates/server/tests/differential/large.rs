@@ -61,7 +61,7 @@ fn word(kind: &str, rng: &mut Rng) -> String {
 fn call(pair: &mut Pair, command: &str) -> Value {
     let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let [ours, theirs] = pair.call(&args);
-    assert_eq!(ours, theirs, "{command}");
+    assert!(ours == theirs, "replies to {command} differ");
     ours
 }
 
@@ -86,7 +86,7 @@ fn large_sorted_sets_are_alike() {
     let (mut pair, mut rng) =
         (both.pair(), Rng::with_seed(from_environment("CLEAVEDB_SEED").unwrap_or(1)));
     for member in 0..MEMBERS {
-        call(&mut pair, &format!("ZADD scores {} {member:x}", rng.i32(..SCORES)));
+        call(&mut pair, &format!("ZADD scores {} {member:x}", rng.i32(0..SCORES)));
         call(&mut pair, &format!("ZADD texts 7 {member:x}"));
     }
     call(&mut pair, "ZADD scores -0 zero");

@@ -193,6 +193,34 @@ SINTERSTORE u s none
 SUNIONSTORE u s t
 SDIFFSTORE u none s
 SPOP s 10
+ZADD z 1 x 2 y 3 z
+ZADD z 1 x
+ZADD z XX CH 2 x 5 none
+ZADD z INCR 1 x
+ZADD z NX INCR 1 x
+ZINCRBY z 0 x
+ZINCRBY z 1 new
+ZREM z none
+ZREM z new
+ZRANGESTORE w z 0 -1
+ZRANGESTORE w z 9 9
+ZUNIONSTORE w 2 z none
+ZINTERSTORE w 1 z WEIGHTS 2
+ZDIFFSTORE v 1 z
+ZDIFFSTORE v 2 z w
+ZINTERSTORE nothing 2 z none
+ZREMRANGEBYRANK w 0 0
+ZREMRANGEBYRANK w 9 9
+ZREMRANGEBYSCORE w 99 inf
+ZREMRANGEBYSCORE w -inf inf
+ZUNIONSTORE w 1 z
+ZREMRANGEBYLEX w - +
+ZPOPMIN z 0
+ZPOPMIN z
+ZMPOP 2 none z MAX
+BZPOPMAX z 0
+ZADD z 1 x 2 y
+ZREM z x y
 FLUSHDB
 ";
 
@@ -206,7 +234,7 @@ fn events(client: &mut Client) -> Vec<String> {
 fn changes_of_keys_are_told_alike() {
     let Some(both) = Both::start(None) else { return };
     let [mut listening, mut writing] = [both.pair(), both.pair()];
-    for classes in ["KEA", "Kg$", "El", ""] {
+    for classes in ["KEA", "Kg$", "El", "Kz", ""] {
         writing.call(&[b"CONFIG", b"SET", b"notify-keyspace-events", classes.as_bytes()]);
         writing.call(&[b"FLUSHALL"]);
         listening.call(&[b"PSUBSCRIBE", b"*"]);

@@ -45,7 +45,7 @@ pub struct ShownToken {
 
 impl PageGuard {
     /// What a configuration allows. Fails beyond the loopback address without a token, if the
-    /// token can be guessed, and if keys would be seen by people who may do less as `users`.
+    /// token can be guessed, and if keys would be seen without a right that clients need.
     pub fn of(config: &Config, users: &Users) -> io::Result<Self> {
         let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let token = match &config.http_token_file {

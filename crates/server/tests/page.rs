@@ -314,6 +314,7 @@ fn every_call_is_counted_once_with_what_became_of_it() {
         "MULTI",
         "GET a",
         "GET b",
+        "INCRBY a 9223372036854775807",
         "EXEC",
         "GET a",
         "DBSIZE",
@@ -325,9 +326,9 @@ fn every_call_is_counted_once_with_what_became_of_it() {
         ("cmdstat_get", "calls=3,usec="),
         ("cmdstat_exec", "calls=1,usec="),
         ("cmdstat_setrange", "calls=1,usec="),
-        ("errorstat_ERR", "count=3"),
+        ("errorstat_ERR", "count=4"),
         ("db0", "keys=2"),
-        ("total_error_replies", "3"),
+        ("total_error_replies", "4"),
     ] {
         assert!(value(&info, name).starts_with(begin), "{name} {}", value(&info, name));
     }
@@ -376,6 +377,9 @@ fn slow_commands_are_kept_without_passwords() {
     assert!(log.contains("(redacted)") && log.contains("... (72 more bytes)"), "{log}");
     let kept = server.redis("AUTH secret\r\nSLOWLOG RESET\r\nSLOWLOG LEN");
     assert!(kept.contains(":1\r\n"), "{kept}");
+    let queued = "MULTI\r\nSTRLEN a\r\nEXEC\r\nSLOWLOG GET";
+    let queued = server.redis(&format!("AUTH secret\r\n{queued}"));
+    assert!(queued.contains("$6\r\nSTRLEN\r\n") && !queued.contains("$4\r\nEXEC"), "{queued}");
     let pipeline = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n".repeat(100);
     let gathered = server.redis(&format!("AUTH secret\r\n{pipeline}SLOWLOG GET"));
     assert!(gathered.contains("$3\r\nset\r\n$1\r\na\r\n"), "{gathered}");

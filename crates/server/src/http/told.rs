@@ -124,6 +124,7 @@ fn amplification(figures: &ServerFigures<'_>) -> Value {
         "read": figures.runs(),
         "space": figures.metrics.space_amplification(),
         "goal": figures.options.space_amplification,
+        "floor": figures.options.tuning.space_floor,
         "written": {
             "log": totals.log_written,
             "flushes": totals.flush_written,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use crate::clients::Connected;
 use crate::command::args::is;
 use crate::command::table::{self, CommandRow};
@@ -58,15 +60,28 @@ impl SessionCalls {
         reply: &Reply,
     ) {
         let time = self.lap();
-        let running = self.running.take();
-        if let Reply::Error(text) = reply {
-            observer.add_error(text);
+        match self.running.take() {
+            Some(command) => self.add(observer, client, command, args, time, error_of(reply)),
+            None => error_of(reply).into_iter().for_each(|text| observer.add_error(text)),
         }
-        let Some(command) = running else { return };
+    }
+
+    /// Counts a command that has run, and the error that it has answered, if it has.
+    fn add(
+        &self,
+        observer: &Observer,
+        client: &Connected,
+        command: &CommandRow,
+        args: &[&[u8]],
+        time: Duration,
+        error: Option<&Bytes>,
+    ) {
         self.times.add(command, 1, time, time);
-        if matches!(reply, Reply::Error(_)) {
+        if let Some(text) = error {
+            observer.add_error(text);
             self.times.add_error(command, CallError::Failed);
         }
+        // The commands of a transaction are there one by one.
         if observer.slow_log.is_slow(time) && command.name != "exec" {
             let args = without_secrets(command, args);
             observer.slow_log.add(time, &args, &client.address, client.chosen().name);
@@ -81,7 +96,7 @@ impl SessionCalls {
         reply: &Reply,
     ) {
         self.gathered.push(command);
-        if let Reply::Error(text) = reply {
+        if let Some(text) = error_of(reply) {
             observer.add_error(text);
             self.times.add_error(command, CallError::Failed);
         }
@@ -106,11 +121,9 @@ impl SessionCalls {
         for calls in self.gathered.chunk_by(|one, other| std::ptr::eq(*one, *other)) {
             let (command, count) = (calls[0], calls.len() as u32);
             self.times.add(command, count.into(), time, time / all * count);
-            if let Some(Reply::Error(text)) = failed {
-                for _ in 0..count {
-                    observer.add_error(text);
-                    self.times.add_error(command, CallError::Failed);
-                }
+            for text in failed.and_then(error_of).into_iter().cycle().take(calls.len()) {
+                observer.add_error(text);
+                self.times.add_error(command, CallError::Failed);
             }
         }
         if observer.slow_log.is_slow(time) {
@@ -121,19 +134,17 @@ impl SessionCalls {
         self.gathered.clear();
     }
 
-    /// Counts the commands of a transaction: when each ended, and whether with an error.
+    /// Counts the commands of a transaction that began at a time.
     pub(super) fn add_queued(
         &mut self,
+        observer: &Observer,
+        client: &Connected,
         mut begun: Instant,
-        ends: &[(&'static CommandRow, Instant, bool)],
+        commands: &[QueuedCall<'_>],
     ) {
-        for (command, ended, has_failed) in ends {
-            let time = ended.duration_since(begun);
-            self.times.add(command, 1, time, time);
-            if *has_failed {
-                self.times.add_error(command, CallError::Failed);
-            }
-            begun = *ended;
+        for QueuedCall { command, args, ended, error } in commands {
+            let time = ended.duration_since(std::mem::replace(&mut begun, *ended));
+            self.add(observer, client, command, args, time, error.as_ref());
         }
     }
 
@@ -142,6 +153,19 @@ impl SessionCalls {
         let now = Instant::now();
         now.duration_since(std::mem::replace(&mut self.begun, now))
     }
+}
+
+/// A command of a transaction: when it ended, and the error that it has answered, if it has.
+pub(super) struct QueuedCall<'a> {
+    pub(super) command: &'static CommandRow,
+    pub(super) args: &'a [&'a [u8]],
+    pub(super) ended: Instant,
+    pub(super) error: Option<Bytes>,
+}
+
+/// The text of an error.
+pub(super) fn error_of(reply: &Reply) -> Option<&Bytes> {
+    if let Reply::Error(text) = reply { Some(text) } else { None }
 }
 
 /// The arguments of a command as they may be shown: passwords are not among them.

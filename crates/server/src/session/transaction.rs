@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::calls::{QueuedCall, error_of};
 use super::{ClientSession, now};
 use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
@@ -174,14 +175,15 @@ impl ClientSession {
                 Err(Halt::Block(block)) => block.in_transaction,
                 Err(Halt::Wait) => return Err(Halt::Wait),
             };
-            ends.push((*command, Instant::now(), matches!(reply, Reply::Error(_))));
+            let (ended, error) = (Instant::now(), error_of(&reply).cloned());
+            ends.push(QueuedCall { command, args, ended, error });
             replies.push(match changes_protocol {
                 true => Reply::Fixed(self.protocol, Box::new(reply)),
                 false => reply,
             });
         }
         self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
-        self.calls.add_queued(begun, &ends);
+        self.calls.add_queued(&shared.observer, &self.client, begun, &ends);
         Ok(Reply::Array(replies))
     }
 }

@@ -120,10 +120,11 @@ const amplification = ({ amplification: of, space, stalls, caches }) => {
       bar([(100 * found) / (found + misses)])]),
     hits.length ? [] : quiet("The caches were not asked yet."));
   const stored = space.index + space.values;
+  const isGood = of.space <= of.goal * 1.25 || space.dead <= 2 * of.floor;
   show("space",
-    enough ? big(digits(of.space), of.space <= of.goal * 1.25 ? "good" : "warning") : big("–"),
+    enough ? big(digits(of.space), isGood ? "good" : "warning") : big("–"),
     say(enough
-      ? `bytes on disk for each live one. Collection begins by itself above ${digits(of.goal)}.`
+      ? `bytes on disk for each live one. Collection begins by itself above ${digits(of.goal)}, if ${bytes(of.floor)} are dead.`
       : "Too little is stored to tell how much space it takes."),
     row("Live", bytes(stored - space.dead)), row("Dead", bytes(space.dead)),
     bar([(100 * (stored - space.dead)) / Math.max(stored, 1)],

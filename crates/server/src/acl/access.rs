@@ -63,6 +63,12 @@ pub fn of_keys(command: &CommandRow, args: &[&[u8]]) -> [KeyAccess; 2] {
     }
 }
 
+/// Whether a command reads keys that are not among its arguments.
+pub fn reads_unnamed(command: &CommandRow, args: &[&[u8]]) -> bool {
+    command.name.starts_with("sort")
+        && args.iter().skip(2).any(|word| is(word, "BY") || is(word, "GET"))
+}
+
 /// The channels among the arguments of a command, and whether they are patterns.
 pub fn channels<'a, 'k>(command: &CommandRow, args: &'a [&'k [u8]]) -> (&'a [&'k [u8]], bool) {
     let named = args.get(1..).unwrap_or_default();

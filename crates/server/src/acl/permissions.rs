@@ -201,6 +201,10 @@ impl Permissions {
             return Some(Denied::Command);
         }
         if !self.all_keys {
+            let reads = KeyAccess { reads: true, writes: false };
+            if access::reads_unnamed(command, args) && !self.allows_key(b"*", reads) {
+                return Some(Denied::Command);
+            }
             let [first, others] = access::of_keys(command, args);
             let wanted = std::iter::once(first).chain(std::iter::repeat(others));
             let mut keys = command.keys_of(args).zip(wanted);

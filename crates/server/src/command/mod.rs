@@ -13,6 +13,7 @@ mod hashes;
 mod lists;
 mod sets;
 mod sorted_sets;
+mod sort;
 mod own;
 pub mod table;
 #[cfg(test)]

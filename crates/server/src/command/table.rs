@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{expiry, hashes, help, keys, lcs, lists, own, sets, sorted_sets, strings};
+use super::args::is;
+use super::{expiry, hashes, help, keys, lcs, lists, own, sets, sort, sorted_sets, strings};
 use crate::exec::Run;
 use crate::resp::request::integer;
 
@@ -78,11 +79,13 @@ pub struct KeyPlaces {
     pub step: usize,
     /// The place of a number of more keys, which stand behind it; 0 if there is none.
     pub counted: usize,
+    /// The word that one more key stands behind; empty if there is none.
+    pub word: &'static str,
 }
 
 impl KeyPlaces {
     const fn new(first: usize, last: isize, step: usize) -> Self {
-        Self { first, last, step, counted: 0 }
+        Self { first, last, step, counted: 0, word: "" }
     }
 
     const fn counted(self, counted: usize) -> Self {
@@ -131,13 +134,15 @@ impl CommandRow {
         &self,
         args: &'a [&'k [u8]],
     ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
-        let KeyPlaces { first, last, step, counted } = self.keys;
+        let KeyPlaces { first, last, step, counted, word } = self.keys;
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
         let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let more = counted + 1..args.len().min((counted + 1).saturating_add(count));
-        places.step_by(step.max(1)).chain(more).map(|at| args[at])
+        let is_behind = move |at: &usize| !word.is_empty() && is(args[at - 1], word);
+        let behind = (2..args.len()).filter(is_behind);
+        places.step_by(step.max(1)).chain(more).chain(behind).map(|at| args[at])
     }
 }
 
@@ -336,6 +341,8 @@ pub static COMMANDS: &[CommandRow] = &[
     data("zunionstore", -4, GROW, ONE.counted(2), sorted_sets::zunionstore),
     data("zinterstore", -4, GROW, ONE.counted(2), sorted_sets::zinterstore),
     data("zdiffstore", -4, GROW, ONE.counted(2), sorted_sets::zdiffstore),
+    data("sort", -2, GROW, KeyPlaces { word: "STORE", ..ONE }, sort::sort),
+    data("sort_ro", -2, WALK, ONE, sort::sort_ro),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

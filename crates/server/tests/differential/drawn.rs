@@ -105,6 +105,11 @@ blmove K K left right WAIT
 brpoplpush K K WAIT
 blmpop WAIT 2 K K right [count O]
 sadd K N+
+sort K [limit O O] [asc] [desc] [alpha] [get P] [get SHARP]
+sort K [by *] [desc] [store K]
+sort K [desc] [alpha] [store K]
+sort K [by PATTERN] [get PATTERN] [get SHARP]
+sort_ro K [alpha] [desc] [limit O O]
 sadd K N+
 srem K N+
 scard K
@@ -521,6 +526,8 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "WAIT" if wrong => text(rng, &[b"-1", b"x", b"", b"9223372036854775807"]),
         "WAIT" => text(rng, &[b"0.001", b"0.01", b"1e-2", b"0x.01"]),
         // A large negative number would be a reply without an end.
+        "SHARP" => b"#".into(),
+        "PATTERN" => text(rng, &[b"*", b"a*", b"key:*", b"*->a", b"a*->b", b"x*->"]),
         "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),
         "R" => rng.i32(-12..12).to_string().into(),
         "D" if wrong => integer(rng),

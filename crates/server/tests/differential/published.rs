@@ -193,6 +193,10 @@ SINTERSTORE u s none
 SUNIONSTORE u s t
 SDIFFSTORE u none s
 SPOP s 10
+RPUSH l 3 1
+SORT l STORE m
+SORT none STORE m
+SORT none STORE none
 ZADD z 1 x 2 y 3 z
 ZADD z 1 x
 ZADD z XX CH 2 x 5 none

@@ -99,7 +99,7 @@ mod tests {
             (&["psubscribe", "news.a"], Some(1)),
             (&["get", "other"], None),
         ] {
-            let keys = KeyPlaces { first: 0, last: 0, step: 0, counted: 0 };
+            let keys = KeyPlaces { first: 0, last: 0, step: 0, counted: 0, word: "" };
             let flags = flag::NO_AUTH;
             let action = CommandAction::Session;
             let command = CommandRow { name: call[0], arity: -1, flags, keys, action };

@@ -439,7 +439,7 @@ fn keys_are_listed_page_by_page_and_shown_with_their_values() {
     let server = Server::start(|_| {});
     let sets: String = (0..120).map(|key| format!("SET k{key:03} {key}\r\n")).collect();
     server.redis(&format!(
-        "{sets}SET other \"\\xff\\x00\" EX 1000\r\nHSET h a 1\r\nSELECT 3\r\nSET x y"
+        "{sets}SET other \"\\xff\\x00\" EX 1000\r\nHSET h a 1\r\nZADD z 1.5 a\r\nRPUSH l x y\r\nSADD s m\r\nSELECT 3\r\nSET x y"
     ));
     let mut from = String::new();
     let mut pages = Vec::new();
@@ -462,6 +462,9 @@ fn keys_are_listed_page_by_page_and_shown_with_their_values() {
     assert_eq!((&shown["value"]["hex"], &shown["len"]), (&"ff00".into(), &2.into()));
     assert!((1..=1_000_000).contains(&shown["millis_left"].as_i64().unwrap()));
     assert_eq!(show("h")["value"][1], serde_json::json!(["a", "1"]));
+    assert_eq!(show("z")["value"], serde_json::json!(["a", 1.5]));
+    assert_eq!(show("l")["value"], serde_json::json!(["x", "y"]));
+    assert_eq!(show("s")["value"][1], serde_json::json!(["m"]));
     assert_eq!(show("nothing")["type"], "none");
     for path in ["/api/keys?prefix=0", "/api/keys?database=16", "/api/key?key=zz", "/api/key"] {
         assert_eq!(server.get(path, &[]).status, 400, "{path}");

@@ -22,6 +22,7 @@ use crate::shared::ServerShared;
 /// Keys and elements of a page, and bytes of a string that are shown.
 const KEYS_MAX: usize = 50;
 const ELEMENTS_MAX: &str = "100";
+const ELEMENT_LAST: &str = "99";
 const STRING_LAST: &str = "65535";
 
 /// Commands that change keys and clients, as far as the page needs them.
@@ -150,8 +151,8 @@ pub(super) async fn show(State(page): State<Page>, Query(asked): Query<KeyAsked>
             "string" => (run(&["STRLEN"]), run(&["GETRANGE", "0", STRING_LAST])),
             "hash" => (run(&["HLEN"]), run(&["HSCAN", "0", "COUNT", ELEMENTS_MAX])),
             "set" => (run(&["SCARD"]), run(&["SSCAN", "0", "COUNT", ELEMENTS_MAX])),
-            "zset" => (run(&["ZCARD"]), run(&["ZRANGE", "0", ELEMENTS_MAX, "WITHSCORES"])),
-            "list" => (run(&["LLEN"]), run(&["LRANGE", "0", ELEMENTS_MAX])),
+            "zset" => (run(&["ZCARD"]), run(&["ZRANGE", "0", ELEMENT_LAST, "WITHSCORES"])),
+            "list" => (run(&["LLEN"]), run(&["LRANGE", "0", ELEMENT_LAST])),
             _ => (Reply::Nil, Reply::Nil),
         };
         let left = run(&["PTTL"]);

@@ -124,7 +124,8 @@ const amplification = ({ amplification: of, space, stalls, caches }) => {
   show("space",
     enough ? big(digits(of.space), isGood ? "good" : "warning") : big("–"),
     say(enough
-      ? `bytes on disk for each live one. Collection begins by itself above ${digits(of.goal)}, if ${bytes(of.floor)} are dead.`
+      ? "bytes on disk for each live one. Collection begins by itself above " +
+        `${digits(of.goal)}, if ${bytes(of.floor)} are dead.`
       : "Too little is stored to tell how much space it takes."),
     row("Live", bytes(stored - space.dead)), row("Dead", bytes(space.dead)),
     bar([(100 * (stored - space.dead)) / Math.max(stored, 1)],
@@ -265,7 +266,7 @@ const toHex = (text) => [...new TextEncoder().encode(text)].map((byte) => byte.t
 const toBytes = (shown) => (typeof shown === "string"
   ? new TextEncoder().encode(shown)
   : Uint8Array.from(shown.hex.match(/../g) ?? [], (pair) => parseInt(pair, 16)));
-const toText = (shown) => (typeof shown === "string" ? shown : new TextDecoder().decode(toBytes(shown)));
+const toText = (shown) => (shown?.hex === undefined ? String(shown) : new TextDecoder().decode(toBytes(shown)));
 const database = () => Number(at("database").value);
 
 const ask = async (path, query) => {
@@ -342,15 +343,15 @@ const elements = (kind, value) => {
 const changes = (key, told) => {
   const run = (...words) => edit(database(), words).then(() => open(key)).catch((why) => alert(why.message));
   const of = { hex: key.key };
-  const area = typeof told.value === "string" ? h("textarea", { value: told.value, ariaLabel: "New value" }) : null;
+  const isWhole = typeof told.value === "string" && toBytes(told.value).length === told.len;
+  const area = isWhole ? h("textarea", { value: told.value, ariaLabel: "New value" }) : null;
   const seconds = h("input", { type: "number", min: 1, placeholder: "seconds", ariaLabel: "Seconds to live" });
   return [
-    told.type === "string" && area ? area : null,
+    area,
     h("p", { className: "tools" },
-      told.type === "string" && area
-        ? h("button", { onclick: () => run("set", of, area.value, "keepttl") }, "Save") : null,
+      area ? h("button", { onclick: () => run("set", of, area.value, "keepttl") }, "Save") : null,
       seconds,
-      h("button", { onclick: () => seconds.value && run("pexpire", of, String(1000 * seconds.value)) }, "Expire then"),
+      h("button", { onclick: () => seconds.value && run("pexpire", of, String(1000 * seconds.value)) }, "Expire after"),
       told.millis_left >= 0 ? h("button", { onclick: () => run("persist", of) }, "Keep") : null,
       h("button", {
         className: "danger",
@@ -364,7 +365,8 @@ const open = async (key) => {
   try {
     const told = await ask("/api/key", { database: database(), key: key.key });
     if (told.type === "none") return place.replaceChildren(quiet("The key is not there any more."));
-    const size = told.type === "string" ? bytes(told.len) : counted(told.len ?? 0, "element");
+    const begin = told.len > 65536 ? ", of which the first 64 KiB are shown" : "";
+    const size = told.type === "string" ? `${bytes(told.len)}${begin}` : counted(told.len ?? 0, "element");
     const life = told.millis_left >= 0 ? `expires in ${span(told.millis_left / 1000)}` : "does not expire";
     const error = told.value?.error;
     place.replaceChildren(

@@ -438,9 +438,16 @@ fn json(answer: &Answer) -> serde_json::Value {
 fn keys_are_listed_page_by_page_and_shown_with_their_values() {
     let server = Server::start(|_| {});
     let sets: String = (0..120).map(|key| format!("SET k{key:03} {key}\r\n")).collect();
-    server.redis(&format!(
-        "{sets}SET other \"\\xff\\x00\" EX 1000\r\nHSET h a 1\r\nZADD z 1.5 a\r\nRPUSH l x y\r\nSADD s m\r\nSELECT 3\r\nSET x y"
-    ));
+    let lines = [
+        "SET other \"\\xff\\x00\" EX 1000",
+        "HSET h a 1",
+        "ZADD z 1.5 a",
+        "RPUSH l x y",
+        "SADD s m",
+        "SELECT 3",
+        "SET x y",
+    ];
+    server.redis(&[&sets, &*lines.join("\r\n")].concat());
     let mut from = String::new();
     let mut pages = Vec::new();
     loop {

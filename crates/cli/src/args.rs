@@ -339,6 +339,12 @@ pub enum Command {
         #[arg(short, long)]
         yes: bool,
     },
+    /// Serve a database to clients of Redis, over a network
+    ///
+    /// What stands behind it goes to the program `cleave-server`, which is looked for beside this
+    /// program, then on the search path. It takes --dir in place of --db.
+    #[command(disable_help_flag = true)]
+    Serve(Elsewhere),
     /// Measure: workloads on one preset, or a suite on every preset and peer, with a report
     ///
     /// A command of the program `cleave-bench`, which is run with the same arguments: it is looked

@@ -73,12 +73,14 @@ pub enum Failure {
     /// A command that another program has, which is not installed.
     #[error(
         "this command needs the program {program}, which is neither beside {} nor on the search \
-         path; `cargo install --path bench/cli` in a checkout of CleaveDB installs it",
+         path; `cargo install --path {sources}` in a checkout of CleaveDB installs it",
         .beside.display()
     )]
     NotInstalled {
         /// The name of the program.
         program: &'static str,
+        /// The folder of its crate.
+        sources: &'static str,
         /// The path of the running program.
         beside: PathBuf,
     },

@@ -25,7 +25,10 @@ mod exec;
 mod command;
 mod files;
 mod config;
+mod health;
+mod service;
 mod acl;
+mod tls;
 mod clients;
 mod topics;
 mod saves;
@@ -40,8 +43,11 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Durability, Options, open_files};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sd_notify::NotifyState;
+use tokio_rustls::rustls::ServerConfig;
 
 pub use self::config::{AppendFsync, Config};
+pub use self::health::health;
 pub use self::net::Running;
 
 use self::acl::Users;
@@ -60,17 +66,21 @@ pub fn start(mut config: Config) -> io::Result<Running> {
     config.clients_possible = u32::try_from(descriptors / 2).unwrap_or(u32::MAX);
     config.max_clients = config.max_clients.min(config.clients_possible);
     open_files::set_max(descriptors / 4);
-    let Told { mut options, users } = Told::by(&config)?;
+    let Told { mut options, users, certificates } = Told::by(&config)?;
     let guard = PageGuard::of(&config, &users)?;
     let work = Arc::<BackgroundWork>::default();
     options.listeners.push(work.clone());
+    service::tell(&[NotifyState::Status("opening the store")]);
     let db = Db::open(&config.dir, options).map_err(io::Error::other)?;
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
-    Running::start(Arc::new(ServerShared::new(config, users, store, Observer::new(work))), guard)
+    let shared = ServerShared::new(config, users, store, Observer::new(work));
+    shared.certificates.store(certificates);
+    Running::start(Arc::new(shared), guard)
 }
 
 /// Fails if an option of the store is none, if a file that the options name cannot be read, or has
-/// no users in it, or if other machines would need no token at the page. Nothing is opened or made.
+/// no users or certificates in it, or if other machines would need no token at the page. Nothing is
+/// opened or made.
 pub fn check(config: &Config) -> io::Result<()> {
     let Told { users, .. } = Told::by(config)?;
     PageGuard::of(config, &users).map(|_| ())
@@ -80,6 +90,7 @@ pub fn check(config: &Config) -> io::Result<()> {
 struct Told {
     options: Options,
     users: Users,
+    certificates: Option<Arc<ServerConfig>>,
 }
 
 impl Told {
@@ -92,7 +103,8 @@ impl Told {
             let shown = |why: Vec<u8>| invalid(String::from_utf8_lossy(&why).into_owned());
             users.load_file(path).map_err(shown)?;
         }
-        Ok(Self { options, users })
+        let certificates = tls::certificates(config).map_err(invalid)?;
+        Ok(Self { options, users, certificates })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use cleavedb_server::{Config, check, start};
+use cleavedb_server::{Config, check, health, start};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -11,9 +11,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let config = Config::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     config.notes.iter().for_each(|note| eprintln!("cleave-server: {note}"));
-    let ran = match config.check_config {
-        true => check(&config).and_then(|()| io::stdout().write_all(config.holds.as_bytes())),
-        false => run(config),
+    let ran = match (config.check_config, config.health) {
+        (true, _) => check(&config).and_then(|()| io::stdout().write_all(config.holds.as_bytes())),
+        (_, true) => health(&config),
+        _ => run(config),
     };
     match ran {
         Ok(()) => ExitCode::SUCCESS,
@@ -26,10 +27,11 @@ fn main() -> ExitCode {
 
 fn run(config: Config) -> io::Result<()> {
     let server = start(config)?;
-    server.stop_at_signals()?;
+    server.heed_signals()?;
     let page = server.http_address().map(|it| format!("page: http://{it}\n"));
-    let lines = server.examples().into_iter().map(|it| format!("ready: {it}\n")).chain(page);
+    let lines = server.examples().iter().map(|it| format!("ready: {it}\n")).chain(page);
     // A reader that has gone is no reason to stop.
     let _ = io::stdout().write_all(lines.collect::<String>().as_bytes());
+    server.say_ready();
     server.wait().map_err(io::Error::other)
 }

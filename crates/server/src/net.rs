@@ -10,13 +10,14 @@ mod connection;
 mod listener;
 mod housekeeping;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,7 +28,9 @@ use self::listener::Listener;
 use self::socket::Accepted;
 use crate::http::{HttpServer, PageGuard};
 use crate::observe::times::WorkerTimes;
+use crate::service::{self, WorkerBeats};
 use crate::shared::ServerShared;
+use crate::tls;
 
 /// Threads that may wait, for each processor, and at least.
 const POOL_PER_PROCESSOR: usize = 4;
@@ -53,6 +56,7 @@ struct Worker {
 pub struct Running {
     shared: Arc<ServerShared>,
     addresses: Vec<SocketAddr>,
+    examples: Vec<String>,
     workers: Vec<Worker>,
     /// The thread that syncs before replies, where they are to be durable.
     syncer: JoinHandle<()>,
@@ -75,21 +79,29 @@ impl Running {
             .build()?;
         let config = shared.config.load_full();
         let listeners = runtime.block_on(Listener::all(&config))?;
-        let addresses = listeners.iter().filter_map(|it| it.address().transpose());
-        let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
+        let plain = Listener::addresses(&listeners, false)?;
+        let with_tls = Listener::addresses(&listeners, true)?;
+        let addresses = [&plain[..], &with_tls].concat();
+        shared.change_config(|config| {
+            (config.listen, config.tls_listen) = (plain, with_tls);
+            io::Result::Ok(())
+        })?;
+        let examples = listeners.iter().map(|it| it.example(&config));
+        let examples = examples.collect::<io::Result<Vec<_>>>()?;
         let count = if config.workers == 0 { processors } else { config.workers };
         let budget = ClientBudget::new(config.client_memory);
+        let beats = WorkerBeats::of(count);
         let start = |number| {
             let (shared, budget, pool) = (shared.clone(), budget.clone(), runtime.handle().clone());
             let times = shared.observer.worker();
-            worker(number, Rooms { shared, budget, pool, times })
+            worker(number, Rooms { shared, budget, pool, times }, beats.clone())
         };
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors: Arc<[Door]> = workers.iter().map(|worker| worker.door.clone()).collect();
         for listener in listeners {
             runtime.spawn(listener::accept(listener, shared.clone(), doors.clone()));
         }
-        runtime.spawn(housekeeping::each_second(shared.clone()));
+        runtime.spawn(housekeeping::each_second(shared.clone(), beats));
         let of_syncer = shared.clone();
         let syncer = std::thread::Builder::new()
             .name("cleave-syncer".to_owned())
@@ -100,7 +112,7 @@ impl Running {
             .spawn(move || of_sweeper.sweeper.run(&of_sweeper.store))?;
         let start_http = |address| HttpServer::start(address, guard, shared.clone());
         let http = shared.config.load().http.map(start_http).transpose()?;
-        Ok(Self { shared, addresses, workers, syncer, sweeper, http, runtime })
+        Ok(Self { shared, addresses, examples, workers, syncer, sweeper, http, runtime })
     }
 
     /// The addresses where it listens; none if it does at a socket of the file system alone.
@@ -109,11 +121,8 @@ impl Running {
     }
 
     /// Command lines that connect to it, one for each place where it listens.
-    pub fn examples(&self) -> Vec<String> {
-        let at = |it: &SocketAddr| format!("redis-cli -h {} -p {}", it.ip(), it.port());
-        let socket = self.shared.config.load().unix_socket.clone();
-        let socket = socket.map(|path| format!("redis-cli -s {}", path.display()));
-        self.addresses.iter().map(at).chain(socket).collect()
+    pub fn examples(&self) -> &[String] {
+        &self.examples
     }
 
     /// What does not fit together in the store, a sentence each: keys, the elements of collections,
@@ -132,12 +141,34 @@ impl Running {
         self.shared.stop.cancel();
     }
 
+    /// Tells the service manager, if there is one, that clients are served.
+    pub fn say_ready(&self) {
+        let status = format!("serving: {}", self.examples.join(", "));
+        service::tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    }
+
     /// Has SIGTERM and Ctrl-C stop it, from now on; a second signal ends the process at once, which
-    /// loses nothing that was acknowledged.
-    pub fn stop_at_signals(&self) -> io::Result<()> {
+    /// loses nothing that was acknowledged. At SIGHUP it reads its certificates again, and says so,
+    /// or why it keeps the old ones.
+    pub fn heed_signals(&self) -> io::Result<()> {
         let _runtime = self.runtime.enter();
         let mut terminated = signal(SignalKind::terminate())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut hung_up = signal(SignalKind::hangup())?;
+        let shared = self.shared.clone();
+        self.runtime.spawn(async move {
+            while hung_up.recv().await.is_some() {
+                let told = match tls::certificates(&shared.config.load()) {
+                    Ok(certificates) => {
+                        shared.certificates.store(certificates);
+                        "certificates read".to_owned()
+                    }
+                    Err(why) => format!("certificates stay as they were: {why}"),
+                };
+                // A reader that has gone is no reason to stop.
+                let _ = writeln!(io::stderr(), "cleave-server: {told}");
+            }
+        });
         let shared = self.shared.clone();
         self.runtime.spawn(async move {
             let mut any = async || {
@@ -157,6 +188,7 @@ impl Running {
     /// Waits until a client, a signal or [`Running::stop`] stops it, and for its end.
     pub fn wait(self) -> cleavedb::Result<()> {
         self.runtime.block_on(self.shared.stop.cancelled());
+        service::tell(&[NotifyState::Stopping]);
         for worker in self.workers {
             drop(worker.door);
             // A panic of a worker was reported by its thread.
@@ -191,14 +223,17 @@ struct Rooms {
     times: Arc<WorkerTimes>,
 }
 
-fn worker(number: usize, rooms: Rooms) -> io::Result<Worker> {
+fn worker(number: usize, rooms: Rooms, beats: Option<Arc<WorkerBeats>>) -> io::Result<Worker> {
     let clients = Arc::new(AtomicUsize::new(0));
     let (accepted, sockets) = unbounded_channel();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let of_thread = clients.clone();
-    let thread = std::thread::Builder::new()
-        .name(format!("cleave-worker-{number}"))
-        .spawn(move || LocalSet::new().block_on(&runtime, serve_all(sockets, rooms, of_thread)))?;
+    let thread =
+        std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(move || {
+            let connections = LocalSet::new();
+            beats.map(|beats| connections.spawn_local(beats.beat(number)));
+            connections.block_on(&runtime, serve_all(sockets, rooms, of_thread));
+        })?;
     Ok(Worker { door: Door { clients, accepted }, thread })
 }
 

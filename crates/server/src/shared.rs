@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::acl::{DenialLog, Guesses, Users};
@@ -22,6 +23,8 @@ pub struct ServerShared {
     pub config: ArcSwap<Config>,
     /// Held by those that change the configuration.
     changes: Mutex<()>,
+    /// What clients over TLS are shown, if there are any.
+    pub certificates: ArcSwapOption<ServerConfig>,
     /// Users.
     pub users: Users,
     /// What was denied to them.
@@ -57,6 +60,7 @@ impl ServerShared {
         Self {
             config: ArcSwap::from_pointee(config),
             changes: Mutex::default(),
+            certificates: ArcSwapOption::empty(),
             users,
             denials: DenialLog::default(),
             guesses: Guesses::default(),

@@ -85,8 +85,9 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Backup(args) => backup::run(&args, global, console),
         Command::Restore(args) => restore::run(&args, global, console),
         Command::Bench(_) | Command::Trace(_) | Command::Tune(_) => {
-            door::pass().map(|never| match never {})
+            door::BENCH.become_it(None).map(|never| match never {})
         }
+        Command::Serve(_) => door::SERVER.become_it(Some("serve")).map(|never| match never {}),
         Command::Tour(args) => tour::run(&args, global, console),
     }
 }

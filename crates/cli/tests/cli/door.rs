@@ -1,4 +1,4 @@
-//! `cleave bench` and its like, which the program `cleave-bench` does.
+//! `cleave bench` and its like, and `cleave serve`, which other programs do.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,9 +25,9 @@ fn alone(home: &Home) -> Command {
     command
 }
 
-/// Installs a script as `cleave-bench`.
-fn install(directory: &Path, script: &str) {
-    let program = directory.join("cleave-bench");
+/// Installs a script as a program.
+fn install(directory: &Path, name: &str, script: &str) {
+    let program = directory.join(name);
     fs::create_dir_all(directory).unwrap();
     let draft = directory.join("draft");
     fs::write(&draft, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -39,7 +39,7 @@ fn install(directory: &Path, script: &str) {
 fn another_program_gets_the_arguments_as_they_are_and_its_end_is_ours() {
     let home = Home::new();
     let mut cleave = alone(&home);
-    install(&home.path("path"), "printf '<%s>' \"$@\"; exit 7");
+    install(&home.path("path"), "cleave-bench", "printf '<%s>' \"$@\"; exit 7");
     for line in [
         "bench",
         "bench --help",
@@ -56,18 +56,35 @@ fn another_program_gets_the_arguments_as_they_are_and_its_end_is_ours() {
         assert_eq!(String::from_utf8(output.stdout).unwrap(), given, "{said}");
         assert_eq!(output.status.code(), Some(7), "{line}");
     }
-    install(&home.path("bin"), "kill -TERM $$");
+    install(&home.path("bin"), "cleave-bench", "kill -TERM $$");
     let status = cleave.arg("bench").status().unwrap();
     assert_eq!(status.signal(), Some(15), "the one beside is found first");
 }
 
 #[test]
+fn the_server_gets_what_stands_behind_serve() {
+    let home = Home::new();
+    let mut cleave = alone(&home);
+    install(&home.path("path"), "cleave-server", "printf '<%s>' \"$@\"; exit 3");
+    let output = cleave.args(["serve", "--dir", "serve", "--help", "-x"]).output().unwrap();
+    assert_eq!(output.stdout, b"<--dir><serve><--help><-x>");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
 fn a_program_that_is_not_installed_is_named_with_the_way_to_install_it() {
     let home = Home::new();
-    let output = alone(&home).args(["bench", "quick"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    for words in ["needs the program cleave-bench", "bin/cleave", "cargo install --path"] {
-        assert!(said.contains(words), "{words} is not in: {said}");
+    let cleave = alone(&home);
+    for (command, program, sources) in
+        [("bench", "cleave-bench", "bench/cli"), ("serve", "cleave-server", "crates/server")]
+    {
+        let mut run = Command::new(cleave.get_program());
+        let output = run.env("PATH", home.path("path")).arg(command).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        let way = format!("cargo install --path {sources}");
+        for words in [&format!("needs the program {program}"), "bin/cleave", &way] {
+            assert!(said.contains(words), "{words} is not in: {said}");
+        }
     }
 }

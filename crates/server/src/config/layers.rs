@@ -14,7 +14,8 @@ use super::setting::Setting;
 use super::{Config, redis_conf};
 
 /// Options that no file tells.
-const NOT_IN_FILES: [&str; 5] = ["config", "redis-config", "check-config", "help", "version"];
+const NOT_IN_FILES: [&str; 6] =
+    ["config", "redis-config", "check-config", "health", "help", "version"];
 
 /// The option of the store's options, and their table in a file.
 const STORE_OPTION: &str = "with";

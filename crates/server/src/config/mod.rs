@@ -47,6 +47,9 @@ pub struct Config {
     /// Say which options hold, or what is wrong with them, and end
     #[arg(long)]
     pub check_config: bool,
+    /// Ask the server that runs with these options whether it answers, and end
+    #[arg(long)]
+    pub health: bool,
     /// The directory of the store, which is made if it is not there
     #[arg(long, value_name = "PATH", default_value = "cleave.db")]
     pub dir: PathBuf,
@@ -60,6 +63,18 @@ pub struct Config {
     /// Permissions of that socket, as 770 [default: as the process's umask has it]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub unix_socket_perm: Option<u32>,
+    /// An address where clients connect with TLS, or several
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub tls_listen: Vec<SocketAddr>,
+    /// The certificate for it, and those between it and its authority, in a file of PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in a file of PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Let clients in only with a certificate of the authorities in this file of PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Number of databases
     #[arg(long, value_name = "N", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -158,9 +173,10 @@ impl Config {
         Self { dir: dir.into(), ..Self::parse_from(["cleave-server"]) }
     }
 
-    /// The addresses where clients connect.
+    /// The addresses where clients connect without TLS.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        match self.listen.is_empty() && self.unix_socket.is_none() {
+        let listens_elsewhere = !self.tls_listen.is_empty() || self.unix_socket.is_some();
+        match self.listen.is_empty() && !listens_elsewhere {
             true => vec![(Ipv4Addr::LOCALHOST, 6379).into()],
             false => self.listen.clone(),
         }

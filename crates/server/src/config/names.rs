@@ -1,5 +1,6 @@
 //! The names that options have in `CONFIG GET` and `CONFIG SET`, which are Redis's.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -81,12 +82,13 @@ fn shown(path: Option<&PathBuf>) -> String {
     path.map_or_else(String::new, |path| path.display().to_string())
 }
 
-fn port(config: &Config) -> String {
-    config.listen.first().map_or(0, |address| address.port()).to_string()
+fn port(addresses: &[SocketAddr]) -> String {
+    addresses.first().map_or(0, |address| address.port()).to_string()
 }
 
 fn hosts(config: &Config) -> String {
-    let mut hosts: Vec<_> = config.listen.iter().map(|address| address.ip().to_string()).collect();
+    let addresses = [&config.listen[..], &config.tls_listen].concat();
+    let mut hosts: Vec<_> = addresses.iter().map(|address| address.ip().to_string()).collect();
     hosts.dedup();
     hosts.join(" ")
 }
@@ -125,7 +127,7 @@ const ROWS: &[ConfigRow] = &[
         }),
         |config| config.notify_keyspace_events.letters(),
     ),
-    row("port", ChangeAllowed::ToItself, port),
+    row("port", ChangeAllowed::ToItself, |config| port(&config.listen)),
     row("proto-max-bulk-len", ChangeAllowed::ToItself, |_| STRING_MAX.to_string()),
     row(
         "protected-mode",
@@ -171,6 +173,13 @@ const ROWS: &[ConfigRow] = &[
         }),
         |config| config.timeout.to_string(),
     ),
+    row("tls-auth-clients", ChangeAllowed::ToItself, |config| {
+        if config.tls_client_ca.is_some() { "yes" } else { "no" }.to_owned()
+    }),
+    row("tls-ca-cert-file", ChangeAllowed::Protected, |it| shown(it.tls_client_ca.as_ref())),
+    row("tls-cert-file", ChangeAllowed::Protected, |it| shown(it.tls_cert.as_ref())),
+    row("tls-key-file", ChangeAllowed::Protected, |it| shown(it.tls_key.as_ref())),
+    row("tls-port", ChangeAllowed::ToItself, |config| port(&config.tls_listen)),
     row("unixsocket", ChangeAllowed::Never, |config| shown(config.unix_socket.as_ref())),
     row("unixsocketperm", ChangeAllowed::Never, |config| {
         format!("{:o}", config.unix_socket_perm.unwrap_or_default())

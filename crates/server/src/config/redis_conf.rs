@@ -6,7 +6,9 @@ use super::setting::Setting;
 use crate::resp::inline;
 
 /// Directives with an option, if its name is another one.
-const RENAMED: [(&str, &str); 3] = [
+const RENAMED: [(&str, &str); 5] = [
+    ("tls-cert-file", "tls-cert"),
+    ("tls-key-file", "tls-key"),
     ("maxclients", "max-clients"),
     ("unixsocket", "unix-socket"),
     ("unixsocketperm", "unix-socket-perm"),
@@ -40,7 +42,9 @@ pub(super) fn settings(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Setting>, String> {
     let mut settings = Vec::new();
-    let (mut hosts, mut port) = (vec!["127.0.0.1".to_owned()], "6379".to_owned());
+    let (mut hosts, mut ports) =
+        (vec!["127.0.0.1".to_owned()], ["6379".to_owned(), "0".to_owned()]);
+    let (mut authorities, mut checks_clients) = (None, true);
     for (number, line) in text.lines().enumerate() {
         let place = format!("{}, line {}", path.display(), number + 1);
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
@@ -55,7 +59,15 @@ pub(super) fn settings(
         let same = ALIKE.iter().find(|known| **known == name).copied();
         match (&*name, renamed.or(same), &words[1..]) {
             ("bind", _, addresses) => hosts = bound(&place, addresses, notes),
-            ("port", _, [number]) => port.clone_from(number),
+            ("port", _, [number]) => ports[0].clone_from(number),
+            ("tls-port", _, [number]) => ports[1].clone_from(number),
+            ("tls-auth-clients", _, [word]) if word == "no" || word == "yes" => {
+                checks_clients = word == "yes";
+            }
+            ("tls-ca-cert-file", _, [path]) => {
+                let (name, value) = ("tls-client-ca".to_owned(), path.into());
+                authorities = Some(Setting { place, name, value });
+            }
             (_, Some(_), [value]) if value.is_empty() => {}
             (_, Some(option), [value]) => {
                 settings.push(Setting { place, name: option.to_owned(), value: value.into() })
@@ -66,10 +78,11 @@ pub(super) fn settings(
             },
         }
     }
-    if port != "0" {
-        settings.extend(hosts.iter().map(|host| Setting {
+    settings.extend(authorities.filter(|_| checks_clients));
+    for (option, port) in ["listen", "tls-listen"].into_iter().zip(ports) {
+        settings.extend(hosts.iter().filter(|_| port != "0").map(|host| Setting {
             place: format!("{}: bind and port", path.display()),
-            name: "listen".to_owned(),
+            name: option.to_owned(),
             value: format!("{host}:{port}").into(),
         }));
     }

@@ -46,7 +46,7 @@ struct Connection {
 /// Serves a client until it goes, or the server stops.
 pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
     let Rooms { shared, budget, pool, times } = rooms;
-    let socket = socket.enter()?;
+    let socket = socket.enter().await?;
     let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
@@ -116,7 +116,7 @@ impl Connection {
             self.socket.write_all(why).await?;
             return Ok(false);
         }
-        match self.socket.try_read(&mut self.input) {
+        match self.socket.read(&mut self.input).await {
             Ok(len) => {
                 self.shared.observer.received.fetch_add(len as u64, Ordering::Relaxed);
                 Ok(len > 0)

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::config::AppendFsync;
+use crate::service::WorkerBeats;
 use crate::shared::ServerShared;
 
 /// Seconds that a client has to say who it is.
 const STRANGER_SECONDS: u32 = 10;
 
 /// Keeps house until the server stops.
-pub(super) async fn each_second(shared: Arc<ServerShared>) {
+pub(super) async fn each_second(shared: Arc<ServerShared>, beats: Option<Arc<WorkerBeats>>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -20,6 +21,7 @@ pub(super) async fn each_second(shared: Arc<ServerShared>) {
             _ = ticks.tick() => {}
             () = shared.stop.cancelled() => return,
         }
+        beats.iter().for_each(|beats| beats.pass_on());
         let config = shared.config.load_full();
         shared.observer.tick();
         let now = shared.observer.uptime().as_secs() as u32;

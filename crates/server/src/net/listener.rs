@@ -25,6 +25,8 @@ password. Set one from this machine, with CONFIG SET requirepass, or at the star
 pub(super) enum Listener {
     /// An address.
     Tcp(TcpListener),
+    /// An address for TLS.
+    Tls(TcpListener),
     /// A socket of the file system.
     Unix(UnixListener),
 }
@@ -35,6 +37,9 @@ impl Listener {
         let mut all = Vec::new();
         for address in config.addresses() {
             all.push(Self::Tcp(at(address).await?));
+        }
+        for address in &config.tls_listen {
+            all.push(Self::Tls(at(*address).await?));
         }
         if let Some(path) = &config.unix_socket {
             let is_socket = |found: Metadata| found.file_type().is_socket();
@@ -56,19 +61,42 @@ impl Listener {
     }
 
     /// The address, if it is one.
-    pub(super) fn address(&self) -> io::Result<Option<SocketAddr>> {
+    fn address(&self) -> io::Result<Option<SocketAddr>> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map(Some),
+            Self::Tcp(listener) | Self::Tls(listener) => listener.local_addr().map(Some),
             Self::Unix(_) => Ok(None),
         }
     }
 
+    /// The addresses of those with TLS, or of those without; with the ports that are free ones.
+    pub(super) fn addresses(all: &[Self], with_tls: bool) -> io::Result<Vec<SocketAddr>> {
+        let is_wanted = |listener: &&Self| matches!(listener, Self::Tls(_)) == with_tls;
+        all.iter().filter(is_wanted).filter_map(|it| it.address().transpose()).collect()
+    }
+
+    /// A command line that connects to it.
+    pub(super) fn example(&self, config: &Config) -> io::Result<String> {
+        let before = if matches!(self, Self::Tls(_)) { "redis-cli --tls" } else { "redis-cli" };
+        Ok(match (self.address()?, &config.unix_socket) {
+            (Some(address), _) => format!("{before} -h {} -p {}", address.ip(), address.port()),
+            (None, None) => before.to_owned(),
+            (None, Some(path)) => format!("{before} -s {}", path.display()),
+        })
+    }
+
     /// The next client, and the address from where it comes, if it has one.
-    async fn accept(&self) -> io::Result<(Accepted, Option<IpAddr>)> {
+    async fn accept(&self, shared: &ServerShared) -> io::Result<(Accepted, Option<IpAddr>)> {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (socket, from) = listener.accept().await?;
                 (Accepted::Tcp(socket.into_std()?), Some(from.ip().to_canonical()))
+            }
+            Self::Tls(listener) => {
+                let (socket, from) = listener.accept().await?;
+                let certificates = shared.certificates.load_full();
+                let certificates = certificates.ok_or(io::ErrorKind::NotConnected)?;
+                let accepted = Accepted::Tls(socket.into_std()?, certificates);
+                (accepted, Some(from.ip().to_canonical()))
             }
             Self::Unix(listener) => (Accepted::Unix(listener.accept().await?.0.into_std()?), None),
         })
@@ -84,7 +112,7 @@ async fn at(address: SocketAddr) -> io::Result<TcpListener> {
 pub(super) async fn accept(listener: Listener, shared: Arc<ServerShared>, doors: Arc<[Door]>) {
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept(&shared) => accepted,
             () = shared.stop.cancelled() => return,
         };
         let Ok((socket, from)) = accepted else {

@@ -2,7 +2,9 @@
 
 mod configuration;
 mod kills;
+mod packages;
 mod running;
+mod tls;
 mod users;
 
 use std::io::{Read, Write};

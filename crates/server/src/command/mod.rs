@@ -14,6 +14,7 @@ mod lists;
 mod sets;
 mod sorted_sets;
 mod sort;
+mod bits;
 mod own;
 pub mod table;
 #[cfg(test)]

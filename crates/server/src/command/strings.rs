@@ -22,7 +22,7 @@ fn bulk_or_nil(found: Option<(Bytes, Option<u64>)>) -> Reply {
 }
 
 /// Gives a key a string, and tells of it.
-fn put<'a>(
+pub(super) fn put<'a>(
     key: &'a [u8],
     value: impl Into<Cow<'a, [u8]>>,
     until: Option<u64>,

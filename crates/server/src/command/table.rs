@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::args::is;
-use super::{expiry, hashes, help, keys, lcs, lists, own, sets, sort, sorted_sets, strings};
+use super::{bits, expiry, hashes, help, keys, lcs, lists, own, sets, sort, sorted_sets, strings};
 use crate::exec::Run;
 use crate::resp::request::integer;
 
@@ -140,8 +140,8 @@ impl CommandRow {
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let more = counted + 1..args.len().min((counted + 1).saturating_add(count));
-        let is_behind = move |at: &usize| !word.is_empty() && is(args[at - 1], word);
-        let behind = (2..args.len()).filter(is_behind);
+        let is_behind = |at: &usize| !word.is_empty() && is(args[at - 1], word);
+        let behind = (2..args.len()).rev().find(is_behind);
         places.step_by(step.max(1)).chain(more).chain(behind).map(|at| args[at])
     }
 }
@@ -225,6 +225,13 @@ pub static COMMANDS: &[CommandRow] = &[
     data("incrby", 3, GROW_FAST, ONE, strings::incrby),
     data("decrby", 3, GROW_FAST, ONE, strings::decrby),
     data("incrbyfloat", 3, GROW_FAST, ONE, strings::incrbyfloat),
+    data("setbit", 4, GROW, ONE, bits::setbit),
+    data("getbit", 3, READ_ONE, ONE, bits::getbit),
+    data("bitcount", -2, WALK, ONE, bits::bitcount),
+    data("bitpos", -3, WALK, ONE, bits::bitpos),
+    data("bitop", -4, GROW, KeyPlaces::new(2, -1, 1), bits::bitop),
+    data("bitfield", -2, GROW, ONE, bits::bitfield),
+    data("bitfield_ro", -2, READ, ONE, bits::bitfield_ro),
     data("lcs", -3, WALK, TWO, lcs::lcs),
     data("del", -2, flag::WRITE, ALL, keys::del),
     data("unlink", -2, WRITE_FAST, ALL, keys::del),

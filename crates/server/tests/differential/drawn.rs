@@ -32,6 +32,26 @@ decr K
 incrby K I
 decrby K I
 incrbyfloat K F
+setbit K BITS 1
+setbit K BITS 0
+setbit K O I
+getbit K BITS
+bitcount K
+bitcount K O O
+bitcount K BITS O [bit] [byte]
+bitpos K 1
+bitpos K 0 O
+bitpos K 0 O O [bit] [byte]
+bitpos K 1 O BITS [bit]
+bitop and K K K
+bitop or K K K
+bitop xor K K+
+bitop not K K
+bitfield K get FIELD BITS
+bitfield K set FIELD BITS I incrby FIELD BITS I
+bitfield K overflow sat incrby FIELD BITS I [get u8 0]
+bitfield K overflow fail incrby FIELD BITS I set FIELD BITS I
+bitfield_ro K get FIELD BITS
 lcs K K [len] [idx] [minmatchlen O] [withmatchlen]
 del K+
 unlink K+
@@ -526,6 +546,16 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "WAIT" if wrong => text(rng, &[b"-1", b"x", b"", b"9223372036854775807"]),
         "WAIT" => text(rng, &[b"0.001", b"0.01", b"1e-2", b"0x.01"]),
         // A large negative number would be a reply without an end.
+        "BITS" if rng.u8(..20) == 0 => integer(rng),
+        "BITS" if rng.u8(..8) == 0 => format!("#{}", rng.u8(..9)).into(),
+        "BITS" => rng.u8(..70).to_string().into(),
+        "FIELD" => text(
+            rng,
+            &[
+                b"u1", b"u8", b"i8", b"i5", b"u63", b"i64", b"i1", b"u17", b"i33", b"u64", b"i0",
+                b"x",
+            ],
+        ),
         "SHARP" => b"#".into(),
         "PATTERN" => text(rng, &[b"*", b"a*", b"key:*", b"*->a", b"a*->b", b"x*->"]),
         "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),

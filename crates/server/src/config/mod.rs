@@ -38,7 +38,7 @@ pub enum AppendFsync {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cleave-server", version, args_override_self = true)]
 pub struct Config {
-    /// A file of options in TOML, which CONFIG REWRITE keeps; those of the store in [store]
+    /// A file of options in TOML, which CONFIG REWRITE keeps; the store has its table
     #[arg(long = "config", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// A redis.conf, for the options that mean something here; the others are named

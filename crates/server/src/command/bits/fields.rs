@@ -171,8 +171,8 @@ fn run(calls: &[FieldCall], bytes: &mut [u8]) -> Reply {
     Reply::Array(replies.collect())
 }
 
-/// `BITFIELD key [GET type offset] [OVERFLOW WRAP | SAT | FAIL] [SET type offset value] [INCRBY type
-/// offset step] ...`
+/// `BITFIELD key [GET type offset] [OVERFLOW WRAP | SAT | FAIL] [SET type offset value]
+/// [INCRBY type offset step] ...`
 pub fn bitfield<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let calls = calls(&args[2..])?;
     let (bytes, until) = view.string(args[1])?.unwrap_or_default();

@@ -63,14 +63,19 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         session,
         client,
     };
-    let served = connection.serve().await;
-    if let Some(session) = &mut connection.session {
-        session.end_transaction(&connection.shared);
-        session.unsubscribe_all(&connection.shared);
+    connection.serve().await
+}
+
+/// Nothing is left of a client, even if a panic has ended its connection.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.end_transaction(&self.shared);
+            session.unsubscribe_all(&self.shared);
+        }
+        self.shared.clients.remove(self.client.id);
+        self.shared.observer.clients.fetch_sub(1, Ordering::Relaxed);
     }
-    connection.shared.clients.remove(id);
-    connection.shared.observer.clients.fetch_sub(1, Ordering::Relaxed);
-    served
 }
 
 impl Connection {

@@ -1,5 +1,7 @@
 //! Messages that a client has not been sent yet.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -21,6 +23,7 @@ struct WaitingMessages {
 #[derive(Default)]
 pub struct Mailbox {
     waiting: Mutex<WaitingMessages>,
+    has_some: AtomicBool,
     arrived: Notify,
 }
 
@@ -33,13 +36,19 @@ impl Mailbox {
             return false;
         }
         waiting.messages.push(message);
+        self.has_some.store(true, Ordering::Release);
         self.arrived.notify_one();
         true
     }
 
     /// Takes all messages.
     pub fn take(&self) -> Vec<Reply> {
-        std::mem::take(&mut *self.waiting.lock()).messages
+        if !self.has_some.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut waiting = self.waiting.lock();
+        self.has_some.store(false, Ordering::Release);
+        std::mem::take(&mut *waiting).messages
     }
 
     /// Waits until messages may be there.

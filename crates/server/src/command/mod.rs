@@ -19,5 +19,7 @@ mod own;
 pub mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod power;
 
 pub use self::strings::STRING_MAX;

@@ -134,10 +134,8 @@ impl Connection {
     /// Adds the messages for the client to what it is sent.
     fn take_messages(&mut self) {
         let Some(session) = &self.session else { return };
-        if self.client.is_subscribed() {
-            let messages = self.client.mailbox.take();
-            messages.iter().for_each(|it| it.write(session.protocol, &mut self.output));
-        }
+        let messages = self.client.mailbox.take();
+        messages.iter().for_each(|it| it.write(session.protocol, &mut self.output));
     }
 
     /// Waits until the client is served, or its time is over; what it sends meanwhile waits, too.

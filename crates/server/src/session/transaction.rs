@@ -164,6 +164,10 @@ impl ClientSession {
             let answer = match command.action {
                 _ if let Some(denied) = self.denied(shared, command, args) => Err(refused(&denied)),
                 CommandAction::Data(run) => run(args, &mut view),
+                CommandAction::Session if command.name == "ssubscribe" => {
+                    let why = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
+                    Err(Halt::error(why))
+                }
                 CommandAction::Session => {
                     let answer = self.run_own(shared, command, args, may_wait);
                     view.database = self.database;

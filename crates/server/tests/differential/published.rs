@@ -56,6 +56,11 @@ const SCRIPTS: &str = "\
 1
 
 1 MULTI
+1 SSUBSCRIBE s
+1 EXEC
+2 SPUBLISH s m
+
+1 MULTI
 2 SUBSCRIBE a
 1 PUBLISH a one
 1 SET key value

@@ -32,10 +32,11 @@ const MAY_USE: [(&str, &[&str]); 18] = [
 ];
 
 /// What the tests of a crate may use besides, although the crate itself lies below it.
-const TESTS_MAY_USE: [(&str, &[&str]); 6] = [
+const TESTS_MAY_USE: [(&str, &[&str]); 7] = [
     ("storage", &["storage-sim"]),
     ("index", &["storage-sim"]),
     ("values", &["storage-sim"]),
+    ("server", &["storage-sim"]),
     ("cleavedb", &["storage-sim", "testkit"]),
     ("cli", &["testkit"]),
     ("bench-cli", &["testkit", "hot"]),

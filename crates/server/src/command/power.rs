@@ -1,5 +1,5 @@
-//! Power cuts on a simulated disk: whatever of the writes is left, it is whole transactions from the
-//! first on, all that were synced are among them, and elements fit their keys.
+//! Power cuts on a simulated disk: what is left of the writes is whole transactions from the first
+//! on, all that were synced are among them, and elements fit their keys.
 
 use std::sync::Arc;
 

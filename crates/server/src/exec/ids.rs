@@ -48,3 +48,27 @@ impl Ids {
         Ok(lease.next - 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cleavedb::{Db, Options};
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_given_once_whatever_ends_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let own = db.keyspace("server").unwrap();
+        let mut last = 0;
+        for ids in 1..4 {
+            let lease = Ids::open(&own).unwrap();
+            assert!(matches!(lease.next(&own, false), Err(Halt::Wait)));
+            for _ in 0..ids * LEASE / 2 + 1 {
+                let id = lease.next(&own, true).unwrap();
+                assert!(id > last, "{id} behind {last}");
+                last = id;
+            }
+        }
+    }
+}

@@ -67,7 +67,7 @@ pub fn remove<'a>(
     let Some((mut collection, until)) = view.collection(key, kind)? else { return Ok(0) };
     let before = collection.len;
     for name in names {
-        if view.element(collection.id, MEMBERS, name)?.is_some() {
+        if view.has_element(collection.id, MEMBERS, name)? {
             view.delete_element(collection.id, MEMBERS, name);
             collection.len = collection.len.saturating_sub(1);
         }

@@ -33,7 +33,7 @@ fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>, command: &str) -> Answer<i64>
     let (mut hash, until) = view.collection_or_new(args[1], HASH)?;
     let before = hash.len;
     for pair in args[2..].chunks_exact(2) {
-        hash.len += u64::from(view.element(hash.id, MEMBERS, pair[0])?.is_none());
+        hash.len += u64::from(!view.has_element(hash.id, MEMBERS, pair[0])?);
         view.put_element(hash.id, MEMBERS, pair[0], pair[1]);
     }
     view.keep(args[1], (hash, until));
@@ -53,9 +53,9 @@ pub fn hmset<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 
 /// `HSETNX key field value`
 pub fn hsetnx<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
-    match field(args[1], args[2], view)? {
-        Some(_) => Ok(Reply::Integer(0)),
-        None => set(args, view, "hsetnx").map(Reply::Integer),
+    match has_field(args[1], args[2], view)? {
+        true => Ok(Reply::Integer(0)),
+        false => set(args, view, "hsetnx").map(Reply::Integer),
     }
 }
 
@@ -89,9 +89,13 @@ pub fn hlen(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     collections::len(args[1], HASH, view)
 }
 
+fn has_field(key: &[u8], name: &[u8], view: &View<'_>) -> Answer<bool> {
+    find(key, view)?.map_or(Ok(false), |hash| view.has_element(hash.id, MEMBERS, name))
+}
+
 /// `HEXISTS key field`
 pub fn hexists(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    Ok(Reply::Integer(field(args[1], args[2], view)?.is_some().into()))
+    Ok(Reply::Integer(has_field(args[1], args[2], view)?.into()))
 }
 
 /// `HSTRLEN key field`

@@ -18,7 +18,7 @@ fn find(key: &[u8], view: &View<'_>) -> Answer<Option<Collection>> {
 }
 
 fn has(set: Option<Collection>, member: &[u8], view: &View<'_>) -> Answer<bool> {
-    set.map_or(Ok(false), |set| Ok(view.element(set.id, MEMBERS, member)?.is_some()))
+    set.map_or(Ok(false), |set| view.has_element(set.id, MEMBERS, member))
 }
 
 /// All members of a set.

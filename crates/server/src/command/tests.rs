@@ -46,6 +46,10 @@ impl Reads for Maps {
         Ok(self.map(space).get(key).cloned())
     }
 
+    fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool> {
+        Ok(self.map(place).contains_key(key))
+    }
+
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         let mut items = self.map(walk.space).range::<[u8], _>(walk.range);
         let _ = match walk.is_reversed {

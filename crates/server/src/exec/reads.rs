@@ -39,6 +39,9 @@ pub trait Reads {
     /// What a key has. It may be a record that is over.
     fn get(&self, space: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>>;
 
+    /// Whether a key is there. What it has is not read.
+    fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool>;
+
     /// Visits keys until `visit` breaks off.
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()>;
 
@@ -58,6 +61,10 @@ impl Reads for Blind {
     }
 
     fn get(&self, _: KeyPlace, _: &[u8]) -> Answer<Option<Bytes>> {
+        Err(Halt::Wait)
+    }
+
+    fn has(&self, _: KeyPlace, _: &[u8]) -> Answer<bool> {
         Err(Halt::Wait)
     }
 

@@ -223,6 +223,15 @@ impl Reads for StoredRecords<'_> {
         }
     }
 
+    fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool> {
+        if !self.may_wait {
+            return self.get(place, key).map(|found| found.is_some());
+        }
+        let keyspace = self.keyspace(place);
+        let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
+        at.map_or_else(|| keyspace.contains_key(key), |at| at.contains_key(key)).map_err(failed)
+    }
+
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         if !self.may_wait {
             return Err(Halt::Wait);

@@ -94,6 +94,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether an element is there. Its value is not read.
+    pub fn has_element(&self, id: u64, part: u8, name: &[u8]) -> Answer<bool> {
+        let key = element::key(id, part, name);
+        match self.effects.elements.get(&key) {
+            Some(changed) => Ok(changed.is_some()),
+            None => self.reads.has(KeyPlace::Elements, &key),
+        }
+    }
+
     /// Gives an element a value.
     pub fn put_element(&mut self, id: u64, part: u8, name: &[u8], value: impl Into<Cow<'a, [u8]>>) {
         self.effects.elements.insert(element::key(id, part, name), Some(value.into()));

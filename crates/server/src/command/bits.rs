@@ -51,9 +51,6 @@ pub fn getbit(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 /// or bits of a string of `len` bytes; none if there is none.
 fn bits(start: i64, end: i64, by_bit: bool, len: usize) -> Option<std::ops::RangeInclusive<u64>> {
     let total = len as i64 * if by_bit { 8 } else { 1 };
-    if start < 0 && end < 0 && start > end {
-        return None;
-    }
     let at = |index: i64| if index < 0 { index.saturating_add(total).max(0) } else { index };
     let (start, end) = (at(start), at(end).min(total - 1));
     let (start, end) = if by_bit { (start, end) } else { (start.checked_mul(8)?, end * 8 + 7) };
@@ -75,6 +72,9 @@ pub fn bitcount(args: &[&[u8]], view: &mut View<'_>) -> Answer {
         [] => bits(0, -1, false, bytes.len()),
         [start, end, unit @ ..] if unit.len() <= 1 => {
             let (start, end) = (number(start)?, number(end)?);
+            if start < 0 && end < 0 && start > end {
+                return Ok(Reply::Integer(0));
+            }
             let by_bit = unit.first().map_or(Ok(false), |unit| by_bit(unit))?;
             bits(start, end, by_bit, bytes.len())
         }

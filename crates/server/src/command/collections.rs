@@ -228,7 +228,11 @@ pub fn scan(args: &[&[u8]], kind: CollectionKind, view: &View<'_>, shown: Shown<
     };
     let Some((collection, _)) = found else { return answer(0, Vec::new()) };
     let keys::ScanTerms { pattern, count, .. } = keys::ScanTerms::of(&args[3..], false)?;
-    let most = if collection.len <= SCANNED_AT_ONCE { u64::MAX } else { count.cast_unsigned() };
+    // A small collection is visited as a whole, wherever a cursor of another one stood.
+    let (most, from) = match collection.len {
+        ..=SCANNED_AT_ONCE => (u64::MAX, None),
+        _ => (count.cast_unsigned(), from),
+    };
     let from = from.as_deref().map_or(Bound::Unbounded, Bound::Included);
     let with_values = matches!(shown, Shown::WithValues(_));
     let within = ElementRange { with_values, range: (from, Bound::Unbounded), ..ElementRange::ALL };

@@ -64,23 +64,25 @@ pub fn dbsize(_: &[&[u8]], view: &mut View<'_>) -> Answer {
     Ok(Reply::Integer(count))
 }
 
-/// `RANDOMKEY`: the first key behind a drawn place, so keys behind gaps are drawn more often.
+/// Keys behind a drawn place among which one is drawn.
+const DRAWN_AMONG: usize = 256;
+
+/// `RANDOMKEY`: one of the first keys behind a drawn place. All of a few keys are drawn alike; of
+/// many, keys behind gaps more often.
 pub fn randomkey(_: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let mut found = None;
-    let mut first = |key: &[u8], _| {
-        found = Some(Bytes::copy_from_slice(key));
-        ControlFlow::Break(())
-    };
     let drawn = fastrand::u64(..).to_be_bytes();
-    view.walk(&drawn, false, &mut first)?;
-    if found.is_none() {
-        let mut first = |key: &[u8], _| {
-            found = Some(Bytes::copy_from_slice(key));
-            ControlFlow::Break(())
-        };
-        view.walk(b"", false, &mut first)?;
+    let mut found: Vec<Bytes> = Vec::new();
+    for (from, is_over) in [(&drawn[..], false), (b"", true)] {
+        view.walk(from, false, &mut |key, _| {
+            if found.len() == DRAWN_AMONG || is_over && key >= &drawn[..] {
+                return ControlFlow::Break(());
+            }
+            found.push(Bytes::copy_from_slice(key));
+            ControlFlow::Continue(())
+        })?;
     }
-    Ok(found.map_or(Reply::Nil, Reply::Bulk))
+    let chosen = fastrand::usize(..found.len().max(1));
+    Ok(found.into_iter().nth(chosen).map_or(Reply::Nil, Reply::Bulk))
 }
 
 fn move_key<'a>(from: &'a [u8], to: &'a [u8], only_new: bool, view: &mut View<'a>) -> Answer<bool> {

@@ -90,7 +90,8 @@ impl ClientSession {
         Ok(Reply::OK)
     }
 
-    /// The reply to a command, if the client wants it.
+    /// The reply to a command, if the client wants it. What is told of topics is sent as messages
+    /// are, which are no replies.
     pub fn wanted(&mut self, reply: Reply) -> Reply {
         match self.wanted {
             WantedReplies::All => return reply,
@@ -98,7 +99,7 @@ impl ClientSession {
             WantedReplies::NotThis => self.wanted = WantedReplies::All,
             WantedReplies::Nothing => {}
         }
-        Reply::Silence
+        if matches!(reply, Reply::Several(_)) { reply } else { Reply::Silence }
     }
 
     /// `CLIENT KILL address`, `CLIENT KILL word value [word value ...]`

@@ -91,6 +91,10 @@ pub fn alike(args: &[Vec<u8>], ours: &Value, theirs: &Value, queue: &[Vec<Vec<u8
         true => (&without_minus_zero(ours), &without_minus_zero(theirs)),
         false => (ours, theirs),
     };
+    let (ours, theirs) = match begins(b"zscan") {
+        true => (&with_plain_numbers(ours), &with_plain_numbers(theirs)),
+        false => (ours, theirs),
+    };
     if ours == theirs {
         return true;
     }
@@ -142,6 +146,22 @@ fn without_minus_zero(value: &Value) -> Value {
         Value::Bulk(b'$', bytes) if bytes == b"-0" => Value::Bulk(b'$', b"0".into()),
         Value::Many(kind, items) => {
             Value::Many(*kind, items.iter().map(without_minus_zero).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A reply whose texts of numbers have one form: that of Redis's `ZSCAN` depends on how a sorted
+/// set is kept, which `SORT` changes.
+fn with_plain_numbers(value: &Value) -> Value {
+    match value {
+        Value::Bulk(kind, bytes) => {
+            let number = str::from_utf8(bytes).ok().and_then(|text| text.parse::<f64>().ok());
+            let plain = number.map(|number| format!("{number:e}").into_bytes());
+            Value::Bulk(*kind, plain.unwrap_or_else(|| bytes.clone()))
+        }
+        Value::Many(kind, items) => {
+            Value::Many(*kind, items.iter().map(with_plain_numbers).collect())
         }
         other => other.clone(),
     }

@@ -34,7 +34,9 @@ impl Ids {
 
     /// The next id. Without `may_wait` it stops where it would have to reserve some.
     pub(super) fn next(&self, own: &Keyspace, may_wait: bool) -> Answer<u64> {
-        let mut lease = self.0.lock();
+        // Another thread may hold it over its write.
+        let lease = if may_wait { Some(self.0.lock()) } else { self.0.try_lock() };
+        let mut lease = lease.ok_or(Halt::Wait)?;
         if lease.next == lease.end {
             if !may_wait {
                 return Err(Halt::Wait);

@@ -5,6 +5,7 @@ mod kills;
 mod packages;
 mod running;
 mod tls;
+mod tour;
 mod users;
 
 use std::io::{Read, Write};

@@ -33,6 +33,7 @@ mod clients;
 mod topics;
 mod saves;
 mod observe;
+mod script;
 mod shared;
 mod session;
 mod http;

@@ -36,6 +36,9 @@ use crate::tls;
 const POOL_PER_PROCESSOR: usize = 4;
 const POOL_MIN: usize = 16;
 
+/// Bytes of the stack of such a thread: scripts nest calls, as far as Lua lets them.
+const POOL_STACK: usize = 16 << 20;
+
 /// How long clients have to take their last replies.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -75,6 +78,7 @@ impl Running {
             .worker_threads(1)
             .max_blocking_threads(POOL_MIN.max(POOL_PER_PROCESSOR * processors))
             .thread_name("cleave-pool")
+            .thread_stack_size(POOL_STACK)
             .enable_all()
             .build()?;
         let config = shared.config.load_full();

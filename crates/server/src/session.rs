@@ -3,6 +3,7 @@
 mod about;
 mod acl;
 mod calls;
+mod scripts;
 mod data;
 mod own;
 mod slow_log;
@@ -56,6 +57,8 @@ pub struct ClientSession {
     /// Whether replies wait until what they tell of survives a loss of power, if it was chosen.
     syncs: Option<bool>,
     calls: SessionCalls,
+    /// Whether a script of it runs.
+    is_in_script: bool,
 }
 
 impl ClientSession {
@@ -78,6 +81,7 @@ impl ClientSession {
             subscriptions: Subscriptions::default(),
             syncs: None,
             calls: SessionCalls::new(times),
+            is_in_script: false,
         }
     }
 
@@ -201,6 +205,7 @@ impl ClientSession {
         if command.is(flag::WAITS) && !may_wait {
             return Err(Halt::Wait);
         }
+        let topics = &shared.topics;
         match command.name {
             "ping" if self.is_beside_messages() && args.len() <= 2 => {
                 let text = args.get(1).map_or_else(Bytes::new, |text| text.to_vec().into());
@@ -245,10 +250,8 @@ impl ClientSession {
             "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
                 self.unsubscribe(shared, command.name, &args[1..])
             }
-            "publish" => Ok(Reply::Integer(shared.topics.publish(args[1], args[2]) as i64)),
-            "spublish" => {
-                Ok(Reply::Integer(shared.topics.publish_to_shard(args[1], args[2]) as i64))
-            }
+            "publish" => Ok(Reply::Integer(topics.publish(args[1], args[2]) as i64)),
+            "spublish" => Ok(Reply::Integer(topics.publish_to_shard(args[1], args[2]) as i64)),
             "shutdown" => {
                 shared.stop.cancel();
                 self.is_over = true;
@@ -258,6 +261,8 @@ impl ClientSession {
                 own::run(self, shared, command.name, args)
             }
             name if name.starts_with("cleave.") => own::run(self, shared, name, args),
+            _ if command.is_script() => self.eval(shared, command, args),
+            name if name.starts_with("script|") => scripts::about(shared, name, args),
             name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
             name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),
             name if name.starts_with("acl|") => self.acl(shared, name, args, may_wait),

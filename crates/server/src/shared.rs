@@ -15,6 +15,7 @@ use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
 use crate::observe::{Observer, ProcessFigures, ServerFigures};
 use crate::saves::Saves;
+use crate::script::Scripts;
 use crate::topics::Topics;
 
 /// What all clients share.
@@ -41,6 +42,8 @@ pub struct ServerShared {
     pub saves: Arc<Saves>,
     /// What is published, and to whom.
     pub topics: Topics,
+    /// Scripts.
+    pub scripts: Scripts,
     /// Clients that are connected.
     pub clients: Clients,
     /// Cursors of scans.
@@ -69,6 +72,7 @@ impl ServerShared {
             sweeper: Sweeper::default(),
             saves: Arc::default(),
             topics: Topics::default(),
+            scripts: Scripts::default(),
             clients: Clients::default(),
             scans: Scans::default(),
             observer,
@@ -98,6 +102,7 @@ impl ServerShared {
             observer: &self.observer,
             clients: self.clients.all(),
             blocked: self.store.waiters.len(),
+            scripts: self.scripts.len(),
             saves: &self.saves,
             options: db.options(),
             metrics: db.metrics(),

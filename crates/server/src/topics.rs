@@ -95,6 +95,14 @@ impl Topics {
         sent
     }
 
+    /// To how many clients a message to a channel would go.
+    pub fn reach(&self, channel: &[u8]) -> usize {
+        let patterns = self.table(TopicKind::Pattern).lock();
+        let fitting = patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+        fitting.map(|(_, clients)| clients.len()).sum::<usize>()
+            + self.clients(TopicKind::Channel, channel)
+    }
+
     /// Sends a message to the clients of a channel of a shard; their number.
     pub fn publish_to_shard(&self, channel: &[u8], message: &[u8]) -> usize {
         let (channel, message) = (Bytes::copy_from_slice(channel), Bytes::copy_from_slice(message));

@@ -26,7 +26,7 @@ impl KeyAccess {
 }
 
 /// Patterns of commands, and the access to the first key and to the others.
-const SPECIAL: [(&str, &str, &str); 6] = [
+const SPECIAL: [(&str, &str, &str); 7] = [
     (
         "exists hexists hlen hstrlen llen memory|usage object|* scard sismember strlen touch type \
          watch xlen zcard",
@@ -45,6 +45,7 @@ const SPECIAL: [(&str, &str, &str); 6] = [
     ("copy", "r", "w"),
     ("bitop geosearchstore sdiffstore sinterstore sunionstore z*store", "w", "r"),
     ("pfmerge", "rw", "r"),
+    ("eval evalsha", "rw", "rw"),
 ];
 
 /// What a command does with its first key, and with each of the others.

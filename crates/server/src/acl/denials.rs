@@ -18,7 +18,7 @@ pub struct Denial {
     pub count: i64,
     /// `command`, `key`, `channel` or `auth`.
     pub reason: &'static str,
-    /// `toplevel` or `multi`.
+    /// `toplevel`, `multi` or `lua`.
     pub context: &'static str,
     /// The command, key or channel.
     pub object: Vec<u8>,

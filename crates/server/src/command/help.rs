@@ -131,6 +131,19 @@ pub const PUBSUB: &[&str] = &[
     "    Return the number of subscribers for the specified shard level channel(s)",
 ];
 
+/// `SCRIPT HELP`
+pub const SCRIPT: &[&str] = &[
+    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache.",
+    "KILL",
+    "    Kill all scripts that run: none of them has written anything.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+];
+
 /// `SLOWLOG HELP`, in Redis's words.
 pub const SLOWLOG: &[&str] = &[
     "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

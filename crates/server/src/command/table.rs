@@ -119,6 +119,11 @@ impl CommandRow {
         self.is(flag::WRITE) && self.keys.first == 0 && self.keys.counted == 0
     }
 
+    /// Whether it runs a script.
+    pub fn is_script(&self) -> bool {
+        self.name.starts_with("eval")
+    }
+
     /// Whether it is called by two words.
     pub fn is_subcommand(&self) -> bool {
         self.name.contains('|')
@@ -178,6 +183,12 @@ const fn container(name: &'static str, arity: i32, flags: u16) -> CommandRow {
 
 const fn session(name: &'static str, arity: i32, flags: u16) -> CommandRow {
     CommandRow { name, arity, flags, keys: NONE, action: CommandAction::Session }
+}
+
+/// A command that runs a script, whose keys stand behind their number.
+const fn script(name: &'static str, flags: u16) -> CommandRow {
+    let flags = flags | flag::NOSCRIPT | flag::STALE | flag::WAITS;
+    CommandRow { keys: NONE.counted(2), ..session(name, -3, flags) }
 }
 
 const NONE: KeyPlaces = KeyPlaces::new(0, 0, 0);
@@ -441,6 +452,16 @@ pub static COMMANDS: &[CommandRow] = &[
     session("pubsub|numsub", -2, ALWAYS),
     session("pubsub|shardchannels", -2, ALWAYS),
     session("pubsub|shardnumsub", -2, ALWAYS),
+    script("eval", flag::SKIP_MONITOR),
+    script("evalsha", flag::SKIP_MONITOR),
+    script("eval_ro", flag::SKIP_MONITOR | flag::READONLY),
+    script("evalsha_ro", flag::SKIP_MONITOR | flag::READONLY),
+    container("script", -2, 0),
+    session("script|exists", -3, flag::NOSCRIPT),
+    session("script|flush", -2, flag::NOSCRIPT),
+    session("script|help", 2, ALWAYS),
+    session("script|kill", 2, flag::NOSCRIPT),
+    session("script|load", 3, flag::NOSCRIPT | flag::STALE | flag::WAITS),
     session("multi", 1, OWN_FAST | flag::AT_ONCE),
     session("exec", 1, OWN | flag::AT_ONCE),
     session("discard", 1, OWN_FAST | flag::AT_ONCE),

@@ -124,6 +124,10 @@ pub struct Config {
     /// Commands that SLOWLOG has at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub slowlog_max_len: usize,
+    /// Milliseconds after which a script is ended, having written nothing; 0 for never
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 5000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    pub busy_reply_threshold: u32,
     /// The directory where SAVE and BGSAVE make backups, and CLEAVE.CHECKPOINT copies
     #[arg(long, value_name = "PATH")]
     pub backup_dir: Option<PathBuf>,

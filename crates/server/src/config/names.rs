@@ -93,6 +93,12 @@ fn hosts(config: &Config) -> String {
     hosts.join(" ")
 }
 
+/// How long scripts run.
+const SCRIPT_TIME: ChangeAllowed = ChangeAllowed::To("busy_reply_threshold", |config, text| {
+    config.busy_reply_threshold = number(text, 0, MOST)?;
+    Ok(())
+});
+
 /// All options that have a name of Redis.
 const ROWS: &[ConfigRow] = &[
     row("aclfile", ChangeAllowed::Never, |config| shown(config.aclfile.as_ref())),
@@ -110,8 +116,11 @@ const ROWS: &[ConfigRow] = &[
     }),
     row("appendonly", ChangeAllowed::ToItself, |_| "yes".to_owned()),
     row("bind", ChangeAllowed::ToItself, hosts),
+    row("busy-reply-threshold", SCRIPT_TIME, |config| config.busy_reply_threshold.to_string()),
     row("databases", ChangeAllowed::Never, |config| config.databases.to_string()),
     row("dir", ChangeAllowed::Protected, |config| config.dir.display().to_string()),
+    // The name that the threshold had before Redis 7.
+    row("lua-time-limit", SCRIPT_TIME, |config| config.busy_reply_threshold.to_string()),
     row("maxclients", ChangeAllowed::To("max_clients", set_max_clients), |config| {
         config.max_clients.to_string()
     }),

@@ -91,6 +91,11 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// What was changed so far.
+    pub fn effects(&self) -> &Effects<'a> {
+        &self.effects
+    }
+
     /// What was changed.
     pub fn into_effects(self) -> Effects<'a> {
         self.effects

@@ -250,7 +250,11 @@ fn told(reply: &Reply) -> Value {
         Reply::Status(text) => json!(text),
         Reply::Error(text) => json!({ "error": String::from_utf8_lossy(text) }),
         Reply::Integer(number) => json!(number),
-        Reply::Bulk(bytes) | Reply::Text(bytes) => json!(ShownBytes::of(bytes)),
+        Reply::Bulk(bytes)
+        | Reply::Text(bytes)
+        | Reply::Line(bytes)
+        | Reply::Marked(_, bytes)
+        | Reply::BigNumber(bytes) => json!(ShownBytes::of(bytes)),
         Reply::Nil | Reply::NilArray | Reply::Silence => Value::Null,
         Reply::Array(items) | Reply::Set(items) | Reply::Several(items) | Reply::Push(items) => {
             items.iter().map(told).collect()

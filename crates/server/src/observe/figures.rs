@@ -23,6 +23,8 @@ pub struct ServerFigures<'a> {
     pub blocked: usize,
     /// What is told of saves.
     pub saves: &'a Saves,
+    /// Scripts that are known.
+    pub scripts: usize,
     /// The options of the store.
     pub options: &'a Options,
     /// The figures of the store.

@@ -120,6 +120,7 @@ fn memory(figures: &ServerFigures<'_>) -> Lines {
     }
     lines.extend(size("maxmemory", figures.metrics.memory_limit));
     lines.extend(named([("maxmemory_policy", "noeviction"), ("mem_allocator", "mimalloc")]));
+    lines.extend(named([("number_of_cached_scripts", figures.scripts)]));
     lines
 }
 

@@ -21,10 +21,11 @@ impl Protocol {
 
 /// What a command answers.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "types to come answer the rest of the protocol"))]
 pub enum Reply {
     /// A word or a sentence, as `OK`, without a line break.
     Status(&'static str),
+    /// A status whose words are made when it is sent, without a line break.
+    Line(Bytes),
     /// An error: a first word in capitals, and a sentence.
     Error(Bytes),
     /// A number.
@@ -51,6 +52,10 @@ pub enum Reply {
     Bool(bool),
     /// A text for people; in RESP2 bytes.
     Text(Bytes),
+    /// A text in a format with a name of three letters; in RESP2 bytes.
+    Marked([u8; 3], Bytes),
+    /// A number with any number of digits; in RESP2 bytes.
+    BigNumber(Bytes),
     /// A reply in the form of a version, whatever the client's is by then.
     Fixed(Protocol, Box<Reply>),
     /// No reply, since the client wants none.
@@ -95,6 +100,7 @@ impl Reply {
         let is_old = protocol == Protocol::Two;
         match self {
             Self::Status(text) => line(out, b'+', text.as_bytes()),
+            Self::Line(text) => line(out, b'+', text),
             Self::Error(text) => line(out, b'-', text),
             Self::Integer(number) => head(out, b':', *number),
             Self::Bulk(bytes) => bulk(out, b'$', &[bytes]),
@@ -131,8 +137,12 @@ impl Reply {
             Self::Bool(yes) => line(out, b'#', if *yes { b"t" } else { b"f" }),
             Self::Fixed(protocol, reply) => reply.write(*protocol, out),
             Self::Silence => {}
-            Self::Text(text) if is_old => bulk(out, b'$', &[text]),
+            Self::Text(text) | Self::Marked(_, text) | Self::BigNumber(text) if is_old => {
+                bulk(out, b'$', &[text]);
+            }
             Self::Text(text) => bulk(out, b'=', &[b"txt:", text]),
+            Self::Marked(format, text) => bulk(out, b'=', &[format, b":", text]),
+            Self::BigNumber(digits) => line(out, b'(', digits),
         }
     }
 }
@@ -163,20 +173,25 @@ fn all(out: &mut BytesMut, kind: u8, items: &[Reply], protocol: Protocol) {
 
 /// The text of a number as Redis 7.0 has it: that of C's `%.17g`.
 pub fn double(number: f64) -> String {
-    const DIGITS: i32 = 17;
+    general(number, 17)
+}
+
+/// The text of a number as C's `%g` has it, with `most` digits.
+pub fn general(number: f64, most: u16) -> String {
+    let most = i32::from(most.max(1));
     if !number.is_finite() {
         let text = if number.is_nan() { "nan" } else { "inf" };
         return format!("{}{text}", if number < 0.0 { "-" } else { "" });
     }
-    let scientific = format!("{number:.*e}", DIGITS as usize - 1);
+    let scientific = format!("{number:.*e}", most as usize - 1);
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let trimmed = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if (-4..DIGITS).contains(&exponent) {
-        return trimmed(&format!("{number:.*}", (DIGITS - 1 - exponent) as usize));
+    if (-4..most).contains(&exponent) {
+        return trimmed(&format!("{number:.*}", (most - 1 - exponent) as usize));
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
@@ -226,6 +241,9 @@ mod tests {
             (Reply::Silence, "", ""),
             (Reply::Several(vec![Reply::OK, Reply::Nil]), "+OK\r\n$-1\r\n", "+OK\r\n_\r\n"),
             (Reply::Text("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (Reply::Marked(*b"mkd", "hi".into()), "$2\r\nhi\r\n", "=6\r\nmkd:hi\r\n"),
+            (Reply::BigNumber("12".into()), "$2\r\n12\r\n", "(12\r\n"),
+            (Reply::Line("FINE".into()), "+FINE\r\n", "+FINE\r\n"),
         ] {
             assert_eq!(written(&reply), [two, three], "{reply:?}");
         }

@@ -134,6 +134,19 @@ impl SessionCalls {
         self.gathered.clear();
     }
 
+    /// Counts a command of a script.
+    pub(super) fn add_of_script(
+        &self,
+        observer: &Observer,
+        client: &Connected,
+        command: &CommandRow,
+        args: &[&[u8]],
+        time: Duration,
+        reply: &Reply,
+    ) {
+        self.add(observer, client, command, args, time, error_of(reply));
+    }
+
     /// Counts the commands of a transaction that began at a time.
     pub(super) fn add_queued(
         &mut self,

@@ -1,7 +1,12 @@
 //! Commands of records in a session: what they hold, and how what they did is committed.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bumpalo::Bump;
 use smallvec::SmallVec;
 
+use super::scripts::{self, ScriptCall};
 use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow, flag};
 use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
@@ -47,6 +52,44 @@ impl ClientSession {
         };
         self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
         Ok(RanCommand::Reply(reply))
+    }
+
+    /// `EVAL script count [key ...] [argument ...]`, and the same by a digest: all that a script
+    /// does is committed at its end, or nothing.
+    pub(super) fn eval(
+        &mut self,
+        shared: &Arc<ServerShared>,
+        command: &CommandRow,
+        args: &[&[u8]],
+    ) -> Answer {
+        let call = ScriptCall::of(shared, command.name, args)?;
+        let store = &shared.store;
+        loop {
+            let holds_all = call.script.uses_others.load(Ordering::Relaxed);
+            let _held = match call.reads_only {
+                true => Some(Held::new()),
+                false if holds_all => store.locks.take_all(true),
+                false => store.hold(call.keys, true),
+            }
+            .ok_or(Halt::Wait)?;
+            let reads = match call.reads_only {
+                true => store.reads_at_once(true),
+                false => store.reads(true),
+            };
+            let arena = Bump::new();
+            let moment = shared.moment(&reads, now());
+            let view = moment.view(self.database);
+            let has_all = holds_all || call.reads_only;
+            let ran = self.run_script(shared, &call, has_all, &arena, view);
+            let (Some(answer), view, published) = ran else {
+                call.script.uses_others.store(true, Ordering::Relaxed);
+                continue;
+            };
+            let reply = answer?;
+            self.commit_serving(shared, view.into_effects(), moment, true)?;
+            scripts::publish(shared, &published);
+            return Ok(reply);
+        }
     }
 
     /// A command of this client that waits for its keys.

@@ -124,7 +124,11 @@ impl ClientSession {
     }
 
     fn log(&self, shared: &ServerShared, reason: &'static str, object: Vec<u8>, user: Vec<u8>) {
-        let context = if self.transaction.is_open() { "multi" } else { "toplevel" };
+        let context = match self.transaction.is_open() {
+            _ if self.is_in_script => "lua",
+            true => "multi",
+            false => "toplevel",
+        };
         let (when, client) = (Instant::now(), self.client.line());
         let client = client.trim_ascii_end().to_vec();
         let denial = Denial { count: 0, reason, context, object, user, when, client };

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bumpalo::Bump;
+
 use super::calls::{QueuedCall, error_of};
 use super::{ClientSession, now};
 use crate::acl::Denied;
@@ -139,7 +141,9 @@ impl ClientSession {
             .iter()
             .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
             .collect();
-        let takes_all = |(command, _): &(&CommandRow, _)| command.writes_unnamed();
+        // Which keys a script uses is not known before it has run.
+        let takes_all =
+            |(command, _): &(&CommandRow, _)| command.writes_unnamed() || command.is_script();
         let _held = if calls.iter().any(takes_all) {
             shared.store.locks.take_all(may_wait)
         } else {
@@ -154,7 +158,7 @@ impl ClientSession {
         if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
             return Ok(Reply::NilArray);
         }
-        let reads = shared.store.reads(may_wait);
+        let (reads, arena) = (shared.store.reads(may_wait), Bump::new());
         let moment = shared.moment(&reads, now);
         let mut view = moment.view(self.database);
         let mut replies = Vec::with_capacity(calls.len());
@@ -167,6 +171,11 @@ impl ClientSession {
                 CommandAction::Session if command.name == "ssubscribe" => {
                     let why = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
                     Err(Halt::error(why))
+                }
+                CommandAction::Session if command.is_script() => {
+                    let answer;
+                    (answer, view) = self.eval_within(shared, command, args, &arena, view);
+                    answer
                 }
                 CommandAction::Session => {
                     let answer = self.run_own(shared, command, args, may_wait);

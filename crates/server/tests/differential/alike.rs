@@ -77,6 +77,7 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("info", Rule::Kind, "figures of its own"),
     ("slowlog get", Rule::Kind, "clocks"),
     ("slowlog len", Rule::Kind, "clocks"),
+    ("script help", Rule::Kind, "no debugger"),
     ("debug", Rule::Refused, "an unknown command, not one that can be allowed"),
 ];
 

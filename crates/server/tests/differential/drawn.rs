@@ -307,6 +307,16 @@ exec
 discard
 watch K+
 unwatch
+eval SCRIPT 1 K V
+eval_ro SCRIPT 1 K V
+eval SCRIPT I K V
+evalsha V 1 K
+evalsha_ro V 0
+script exists V
+script flush [sync]
+script load SCRIPT
+script help
+script V
 V V V
 ";
 
@@ -529,6 +539,22 @@ const SCORES: &[&[u8]] = &[
     b"+inf", b"1e300", b"0x1p-3",
 ];
 
+/// Scripts of one write, since one that fails behind a write takes that back, and with Redis not.
+const SCRIPTS: &[&[u8]] = &[
+    b"return redis.call('set', KEYS[1], ARGV[1])",
+    b"return redis.pcall('incr', KEYS[1])",
+    b"return redis.call('lpush', KEYS[1], ARGV[1], 2, 1.5)",
+    b"return {redis.pcall('lrange', KEYS[1], 0, -1), redis.call('exists', KEYS[1]), 3.7}",
+    b"return redis.call('type', KEYS[1])",
+    b"local it = redis.pcall('get', KEYS[1]) return it and it.err or it",
+    b"return {pcall(redis.call, 'zadd', KEYS[1], 1, ARGV[1])}",
+    b"return redis.call('del', KEYS[1], ARGV[1])",
+    b"redis.setresp(3) return redis.pcall('hgetall', 'nothing')",
+    b"return #ARGV + #KEYS",
+    b"error('no' .. #ARGV)",
+    b"return ARGV[",
+];
+
 /// An argument of a kind, or the word itself in letters of either case.
 fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
     let wrong = rng.u8(..12) == 0;
@@ -589,6 +615,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
             ],
         ),
         "V" => value(rng),
+        "SCRIPT" => text(rng, SCRIPTS),
         "ANY" => {
             let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);
             argument(rng, kind)

@@ -8,6 +8,8 @@
 mod alike;
 mod drawn;
 mod scripts;
+mod lua;
+mod ended;
 mod blocked;
 mod published;
 mod fixed;

@@ -87,8 +87,8 @@ impl Value {
 }
 
 /// A socket, whatever kind.
-trait Socket: Read + Write {}
-impl<T: Read + Write> Socket for T {}
+trait Socket: Read + Write + Send {}
+impl<T: Read + Write + Send> Socket for T {}
 
 /// A connection to a server.
 pub struct Client {
@@ -166,6 +166,14 @@ impl Ours {
     fn address(&self) -> SocketAddr {
         self.running.as_ref().unwrap().addresses()[0]
     }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        let socket = TcpStream::connect(self.address()).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { socket: Box::new(socket), received: Vec::new() }
+    }
 }
 
 impl Drop for Ours {
@@ -236,10 +244,7 @@ pub struct Pair {
 impl Pair {
     /// A new connection to each.
     pub fn new(ours: &Ours, theirs: &Theirs) -> Self {
-        let socket = TcpStream::connect(ours.address()).unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let ours = Client { socket: Box::new(socket), received: Vec::new() };
+        let ours = ours.client();
         let socket = UnixStream::connect(theirs.socket()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { ours, theirs: Client { socket: Box::new(socket), received: Vec::new() } }

@@ -1,0 +1,200 @@
+//! Scripts that are known by their digests, and how many run.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use lru::LruCache;
+use parking_lot::Mutex;
+
+use super::digest::sha1_hex;
+use super::engine;
+
+/// Most scripts that are known, and most bytes of them: the one that was not used for longest goes.
+const SCRIPTS_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+const BYTES_MAX: usize = 32 << 20;
+
+/// The flags that a first line `#!lua flags=a,b` may have; those but the first change nothing here.
+const FLAGS: [&[u8]; 5] =
+    [b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"];
+
+/// A script that can be run.
+pub struct Script {
+    /// The digest of the text.
+    pub sha: String,
+    /// The text without the line of flags, whose line break stays.
+    pub code: Vec<u8>,
+    /// Whether it has said that it writes nothing; without a line of flags it has said nothing.
+    pub writes_nothing: Option<bool>,
+    /// Whether it was seen to use keys that it was not called with.
+    pub uses_others: AtomicBool,
+}
+
+impl Script {
+    /// The script of a text, or what is wrong with that.
+    fn of(text: &[u8]) -> Result<Self, Vec<u8>> {
+        let mut writes_nothing = None;
+        let mut code = text;
+        if text.starts_with(b"#!") {
+            let end = text.iter().position(|byte| *byte == b'\n');
+            let end = end.ok_or(&b"Invalid script shebang"[..])?;
+            writes_nothing = Some(flags(&text[..end])?);
+            code = &text[end..];
+        }
+        engine::check(code)?;
+        let uses_others = AtomicBool::new(false);
+        Ok(Self { sha: sha1_hex(text), code: code.to_vec(), writes_nothing, uses_others })
+    }
+}
+
+/// Whether a line of flags says that the script writes nothing.
+fn flags(line: &[u8]) -> Result<bool, Vec<u8>> {
+    let mut parts = line.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty());
+    let engine = parts.next().unwrap_or_default();
+    if engine != b"#!lua" {
+        return Err([b"Unexpected engine in script shebang: ", engine].concat());
+    }
+    let mut writes_nothing = false;
+    for part in parts {
+        let Some(flags) = part.strip_prefix(b"flags=") else {
+            return Err([b"Unknown lua shebang option: ", part].concat());
+        };
+        for flag in flags.split(|byte| *byte == b',').filter(|_| !flags.is_empty()) {
+            if !FLAGS.contains(&flag) {
+                return Err([b"Unexpected flag in script shebang: ", flag].concat());
+            }
+            writes_nothing |= flag == FLAGS[0];
+        }
+    }
+    Ok(writes_nothing)
+}
+
+struct KnownScripts {
+    by_sha: LruCache<String, Arc<Script>>,
+    bytes: usize,
+}
+
+/// The scripts of a server.
+pub struct Scripts {
+    known: Mutex<KnownScripts>,
+    /// Scripts that run; held while one begins or all are killed, so that none slips between.
+    running: Mutex<usize>,
+    /// Calls of `SCRIPT KILL`.
+    kills: Arc<AtomicU64>,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        let known = KnownScripts { by_sha: LruCache::new(SCRIPTS_MAX), bytes: 0 };
+        Self { known: Mutex::new(known), running: Mutex::new(0), kills: Arc::default() }
+    }
+}
+
+impl Scripts {
+    /// The script with a digest.
+    pub fn named(&self, sha: &[u8]) -> Option<Arc<Script>> {
+        let sha = str::from_utf8(sha).ok()?.to_ascii_lowercase();
+        self.known.lock().by_sha.get(&sha).cloned()
+    }
+
+    /// The script of a text, which is known from now on, or what is wrong with that.
+    pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, Vec<u8>> {
+        if let Some(known) = self.named(sha1_hex(text).as_bytes()) {
+            return Ok(known);
+        }
+        let script = Arc::new(Script::of(text)?);
+        let KnownScripts { by_sha, bytes } = &mut *self.known.lock();
+        *bytes += script.code.len();
+        let replaced = by_sha.push(script.sha.clone(), script.clone());
+        *bytes -= replaced.map_or(0, |(_, other)| other.code.len());
+        while *bytes > BYTES_MAX && by_sha.len() > 1 {
+            *bytes -= by_sha.pop_lru().map_or(0, |(_, other)| other.code.len());
+        }
+        Ok(script)
+    }
+
+    /// Forgets all.
+    pub fn flush(&self) {
+        let mut known = self.known.lock();
+        known.by_sha.clear();
+        known.bytes = 0;
+    }
+
+    /// Number of scripts that are known.
+    pub fn len(&self) -> usize {
+        self.known.lock().by_sha.len()
+    }
+
+    /// Ends all scripts that run. Returns whether one does.
+    pub fn kill(&self) -> bool {
+        let running = self.running.lock();
+        self.kills.fetch_add(1, Ordering::AcqRel);
+        *running > 0
+    }
+
+    /// Notes that a script runs, until what is returned is dropped.
+    pub fn start(&self) -> RunningScript<'_> {
+        let mut running = self.running.lock();
+        *running += 1;
+        let (kills, before) = (self.kills.clone(), self.kills.load(Ordering::Acquire));
+        RunningScript { scripts: self, kills, before }
+    }
+}
+
+/// A script that runs.
+pub struct RunningScript<'a> {
+    scripts: &'a Scripts,
+    kills: Arc<AtomicU64>,
+    before: u64,
+}
+
+impl RunningScript<'_> {
+    /// Says whether the script was killed.
+    pub fn is_killed(&self) -> impl Fn() -> bool + 'static {
+        let (kills, before) = (self.kills.clone(), self.before);
+        move || kills.load(Ordering::Acquire) != before
+    }
+}
+
+impl Drop for RunningScript<'_> {
+    fn drop(&mut self) {
+        *self.scripts.running.lock() -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_that_was_not_used_for_longest_goes() {
+        let scripts = Scripts::default();
+        let text = |number: usize| format!("return {number}").into_bytes();
+        for number in 0..SCRIPTS_MAX.get() {
+            scripts.load(&text(number)).unwrap();
+        }
+        let first = sha1_hex(&text(0));
+        assert!(scripts.named(first.to_ascii_uppercase().as_bytes()).is_some());
+        scripts.load(&text(SCRIPTS_MAX.get())).unwrap();
+        assert_eq!(scripts.len(), SCRIPTS_MAX.get());
+        assert!(scripts.named(first.as_bytes()).is_some());
+        assert!(scripts.named(sha1_hex(&text(1)).as_bytes()).is_none());
+        let long = |number| [&text(number)[..], b"--", &[b'x'; BYTES_MAX / 2]].concat();
+        scripts.load(&long(1)).unwrap();
+        scripts.load(&long(2)).unwrap();
+        assert_eq!(scripts.len(), 1);
+        scripts.flush();
+        assert_eq!((scripts.len(), scripts.known.lock().bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_killed_script_is_one_that_runs() {
+        let scripts = Scripts::default();
+        assert!(!scripts.kill());
+        let running = scripts.start();
+        let is_killed = running.is_killed();
+        assert!(!is_killed() && scripts.kill() && is_killed());
+        drop(running);
+        assert!(!scripts.kill());
+    }
+}

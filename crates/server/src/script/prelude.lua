@@ -1,0 +1,195 @@
+-- What each script finds: the libraries of Lua as Redis has them, and its own, all of them locked.
+-- Called with functions of the server, and the keys and arguments of the script. Returns a function
+-- that calls the script and returns whether it ended well, and its value or its error.
+local native, keys, arguments = ...
+local error, pairs, rawset, select, setmetatable, tostring, type =
+  error, pairs, rawset, select, setmetatable, tostring, type
+local raw_pcall, raw_xpcall, raw_loadstring, byte = pcall, xpcall, loadstring, string.byte
+local READONLY = 'Attempt to modify a readonly table'
+
+local globals, real, locked = _G, {}, {}
+
+-- What is told of the metatable of a locked table.
+local meta = setmetatable({}, {__newindex = function() error(READONLY, 2) end})
+locked[meta] = true
+
+-- A table in place of another, which cannot be reached through it. What is read there is the
+-- other's; nothing can be written.
+local function lock(table, door, unknown)
+  door = door or {}
+  locked[door] = true
+  if unknown then setmetatable(table, {__index = unknown}) end
+  return setmetatable(door, {
+    __index = table,
+    __newindex = function() error(READONLY, 2) end,
+    __metatable = meta,
+  })
+end
+
+-- Errors are tables with a field `err`. As before Redis 7, scripts catch its text.
+local function caught(is_well, first, ...)
+  if is_well then return true, first, ... end
+  first = native.seen(first)
+  if type(first) == 'table' and type(first.err) == 'string' then first = first.err end
+  return false, first
+end
+
+local function with_place(failure)
+  failure = native.seen(failure)
+  if type(failure) ~= 'table' then
+    failure = {err = 'ERR ' .. tostring(failure)}
+  end
+  local line = native.line()
+  if line then
+    rawset(failure, 'source', '@user_script')
+    rawset(failure, 'line', line)
+  end
+  return failure
+end
+
+for name, value in pairs(globals) do real[name] = value end
+for name in pairs(real) do globals[name] = nil end
+for _, name in pairs {'dofile', 'getfenv', 'loadfile', 'newproxy', 'print', 'setfenv'} do
+  real[name] = nil
+end
+
+real.pcall = function(...) return caught(raw_pcall(...)) end
+
+-- The handler runs where the error is caught: hooks, which end a script, are off where it came up.
+local function handled(handler, is_well, first, ...)
+  if is_well then return true, first, ... end
+  return false, select(2, raw_pcall(handler, native.seen(first)))
+end
+real.xpcall = function(body, handler) return handled(handler, raw_pcall(body)) end
+real.loadstring = function(text, name)
+  if type(text) == 'string' and byte(text) == 27 then
+    return nil, "unexpected symbol near '\27'"
+  end
+  return raw_loadstring(text, name or text)
+end
+real.load = function(piece, name)
+  local pieces = {}
+  repeat
+    local text = piece()
+    pieces[#pieces + 1] = text
+  until text == nil or text == ''
+  return real.loadstring(real.table.concat(pieces), name or '=(load)')
+end
+real.rawset = function(table, key, value)
+  if locked[table] then error(READONLY, 0) end
+  return rawset(table, key, value)
+end
+real.setmetatable = function(table, meta)
+  if locked[table] then error(READONLY, 0) end
+  return setmetatable(table, meta)
+end
+
+-- Coroutines in coroutines take room that Lua 5.1 does not count.
+local resume, create, depth = real.coroutine.resume, real.coroutine.create, 0
+local function resumed(is_well, first, ...)
+  depth = depth - 1
+  if is_well then return true, first, ... end
+  return false, native.seen(first)
+end
+real.coroutine.resume = function(...)
+  if depth >= 16 then return false, 'C stack overflow' end
+  depth = depth + 1
+  return resumed(resume(...))
+end
+real.coroutine.wrap = function(body)
+  local thread = create(body)
+  local function passed(is_well, first, ...)
+    if is_well then return first, ... end
+    error(first, type(first) == 'string' and 3 or 0)
+  end
+  return function(...) return passed(real.coroutine.resume(thread, ...)) end
+end
+
+real.math.randomseed = native.seed
+real.math.random = native.door(function(...)
+  local count, drawn = select('#', ...), native.random()
+  if count == 0 then return true, drawn end
+  local low, high = ...
+  if count == 1 then low, high = 1, low end
+  if count > 2 then return false, 'wrong number of arguments', true end
+  if low > high then
+    return false, ("bad argument #%d to 'random' (interval is empty)"):format(count), true
+  end
+  return true, real.math.floor(drawn * (high - low + 1)) + low
+end)
+
+local function single(name)
+  return function(...)
+    local text = ...
+    if select('#', ...) ~= 1 or type(text) ~= 'string' then
+      return {err = 'ERR wrong number or type of arguments'}
+    end
+    if name == 'err' then
+      if text:sub(1, 1) == '-' then text = text:sub(2) end
+      if not text:find(' ', 1, true) then text = 'ERR ' .. text end
+    end
+    return {[name] = text}
+  end
+end
+
+local major, minor, patch = native.version:match('(%d+)%.(%d+)%.(%d+)')
+local redis = {
+  LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
+  REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
+  REDIS_VERSION = native.version,
+  REDIS_VERSION_NUM = major * 65536 + minor * 256 + patch,
+  call = native.call,
+  pcall = native.pcall,
+  acl_check_cmd = native.allows,
+  error_reply = single('err'),
+  status_reply = single('ok'),
+  replicate_commands = function() return true end,
+  breakpoint = function() return false end,
+  debug = function() end,
+}
+
+redis.sha1hex = native.door(function(...)
+  if select('#', ...) ~= 1 then return false, 'wrong number of arguments' end
+  local text = ...
+  if type(text) == 'number' then text = tostring(text) end
+  return true, native.sha1hex(type(text) == 'string' and text or '')
+end)
+
+redis.set_repl = native.door(function(...)
+  if select('#', ...) ~= 1 then return false, 'redis.set_repl() requires two arguments.' end
+  local flags = real.tonumber((...)) or 0
+  if flags >= 0 and flags <= 3 then return true end
+  return false, 'Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.'
+end)
+
+redis.log = native.door(function(...)
+  if select('#', ...) < 2 then return false, 'redis.log() requires two arguments or more.' end
+  local level = real.tonumber((...))
+  if not level then return false, 'First argument must be a number (log level).' end
+  if level >= 0 and level <= 3 then return true end
+  return false, 'Invalid debug level.'
+end)
+
+redis.setresp = native.door(function(...)
+  if select('#', ...) ~= 1 then return false, 'redis.setresp() requires one argument.' end
+  local version = real.tonumber((...)) or 0
+  if version ~= 2 and version ~= 3 then return false, 'RESP version must be 2 or 3.' end
+  native.set_protocol(version)
+  return true
+end)
+
+real.redis = redis
+for name, library in pairs(native.libraries) do real[name] = library end
+for name, body in pairs(native.string) do real.string[name] = body end
+real.string.gfind = real.string.gmatch
+for name, library in pairs(real) do
+  if type(library) == 'table' and library ~= globals then real[name] = lock(library) end
+end
+local of_strings = real.getmetatable('')
+of_strings.__index, of_strings.__metatable = real.string, meta
+real.KEYS, real.ARGV, real._G = keys, arguments, globals
+lock(real, globals, function(_, name)
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end)
+
+return function(script) return raw_xpcall(script, with_place) end

@@ -1,0 +1,103 @@
+//! Errors that scripts see, and where in a script they come up.
+
+use std::fmt;
+
+use mlua::{BString, Function, Lua, MultiValue, Value};
+
+/// The name of scripts, in errors.
+pub(super) const NAME: &str = "@user_script";
+
+/// An error of a function of the server.
+#[derive(Debug)]
+pub(super) enum Thrown {
+    /// Scripts see it as a table with these words in the field `err`.
+    Words(Vec<u8>),
+    /// What a function of the script has thrown, which the server had called.
+    Again(Value),
+}
+
+impl Thrown {
+    /// The error with these words.
+    pub(super) fn error(words: &[u8]) -> mlua::Error {
+        mlua::Error::external(Self::Words(words.to_vec()))
+    }
+
+    /// The error with these words, behind the place in the script.
+    pub(super) fn placed(lua: &Lua, words: impl AsRef<[u8]>) -> mlua::Error {
+        let place = line(lua).map(|line| format!("user_script:{line}: ")).unwrap_or_default();
+        match lua.create_string([place.as_bytes(), words.as_ref()].concat()) {
+            Ok(words) => Self::again(Value::String(words)),
+            Err(error) => error,
+        }
+    }
+
+    /// The error that a function of the script has thrown.
+    pub(super) fn again(thrown: Value) -> mlua::Error {
+        match thrown {
+            Value::Error(error) => *error,
+            value => mlua::Error::external(Self::Again(value)),
+        }
+    }
+
+    /// What a script sees of an error that it has caught.
+    pub(super) fn seen(lua: &Lua, caught: Value) -> mlua::Result<Value> {
+        let Value::Error(error) = caught else { return Ok(caught) };
+        let words = match error.downcast_ref::<Self>() {
+            Some(Self::Again(value)) => return Ok(value.clone()),
+            Some(Self::Words(words)) => words.clone(),
+            None => format!("ERR {}", text_of(&error)).into_bytes(),
+        };
+        lua.create_table_from([("err", BString::from(words))]).map(Value::Table)
+    }
+
+    /// A function that calls another, which returns `true` and values, or `false` and an error; if
+    /// `true` is behind that, it is told where the script has called.
+    pub(super) fn door(lua: &Lua, body: Function) -> mlua::Result<Function> {
+        lua.create_function(move |lua, given: MultiValue| {
+            let mut results: MultiValue = body.call(given)?;
+            match results.pop_front() {
+                Some(Value::Boolean(true)) => Ok(results),
+                _ => {
+                    let (words, has_place): (BString, bool) = lua.unpack_multi(results)?;
+                    match has_place {
+                        true => Err(Self::placed(lua, &words)),
+                        false => Err(Self::error(&[b"ERR ", &words[..]].concat())),
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => write!(f, "{}", words.escape_ascii()),
+            Self::Again(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Thrown {}
+
+/// What an error says, without where in our own code it came up.
+pub(super) fn text_of(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. }
+        | mlua::Error::RuntimeError(message)
+        | mlua::Error::MemoryError(message) => message.clone(),
+        mlua::Error::CallbackError { cause, .. } => text_of(cause),
+        other => other.to_string(),
+    }
+}
+
+/// The line of the script that runs, or whose call does.
+pub(super) fn line(lua: &Lua) -> Option<usize> {
+    let at = |level: usize| {
+        lua.inspect_stack(level, |frame| {
+            let is_of_script = frame.source().source.is_some_and(|source| source == NAME);
+            frame.current_line().filter(|_| is_of_script)
+        })
+    };
+    (0..).map_while(at).flatten().next()
+}

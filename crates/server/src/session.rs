@@ -3,11 +3,13 @@
 mod about;
 mod acl;
 mod calls;
+mod slow_log;
+mod subscriptions;
+mod script_call;
+mod sessionless;
 mod scripts;
 mod data;
 mod own;
-mod slow_log;
-mod subscriptions;
 mod client;
 mod login;
 mod transaction;
@@ -20,14 +22,13 @@ use tokio::sync::oneshot::Receiver;
 
 use crate::acl::{User, Users};
 use crate::clients::{Chosen, Connected};
-use crate::command::args::{is, number, shown};
+use crate::command::args::{is, shown};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
 use crate::config::AppendFsync;
 use crate::exec::{Answer, Halt};
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
-use crate::resp::request::integer;
 use crate::shared::ServerShared;
 
 use self::calls::SessionCalls;
@@ -205,18 +206,11 @@ impl ClientSession {
         if command.is(flag::WAITS) && !may_wait {
             return Err(Halt::Wait);
         }
-        let topics = &shared.topics;
         match command.name {
             "ping" if self.is_beside_messages() && args.len() <= 2 => {
                 let text = args.get(1).map_or_else(Bytes::new, |text| text.to_vec().into());
                 Ok(Reply::bulks([Bytes::from_static(b"pong"), text]))
             }
-            "ping" => match args {
-                [_] => Ok(Reply::Status("PONG")),
-                [_, text] => Ok(Reply::Bulk(text.to_vec().into())),
-                _ => Err(Halt::error("ERR wrong number of arguments for 'ping' command")),
-            },
-            "echo" => Ok(Reply::Bulk(args[1].to_vec().into())),
             "select" => {
                 self.database = keys::database(args[1], shared.store.databases())?;
                 self.client.choose(|chosen| chosen.database = self.database);
@@ -243,15 +237,12 @@ impl ClientSession {
                 self.unwatch(shared);
                 Ok(Reply::OK)
             }
-            "wait" => wait(args),
             "subscribe" | "psubscribe" | "ssubscribe" => {
                 self.subscribe(shared, command.name, &args[1..])
             }
             "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
                 self.unsubscribe(shared, command.name, &args[1..])
             }
-            "publish" => Ok(Reply::Integer(topics.publish(args[1], args[2]) as i64)),
-            "spublish" => Ok(Reply::Integer(topics.publish_to_shard(args[1], args[2]) as i64)),
             "shutdown" => {
                 shared.stop.cancel();
                 self.is_over = true;
@@ -262,23 +253,10 @@ impl ClientSession {
             }
             name if name.starts_with("cleave.") => own::run(self, shared, name, args),
             _ if command.is_script() => self.eval(shared, command, args),
-            name if name.starts_with("script|") => scripts::about(shared, name, args),
-            name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
-            name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),
             name if name.starts_with("acl|") => self.acl(shared, name, args, may_wait),
             name if name.starts_with("client|") => self.client(shared, name, args),
-            name => about::about(shared, name, args),
+            name => sessionless::run(shared, name, args),
         }
-    }
-}
-
-/// `WAIT copies milliseconds`: no copy is there, and none comes while a client waits.
-fn wait(args: &[&[u8]]) -> Answer {
-    number(args[1])?;
-    match integer(args[2]) {
-        None => Err(Halt::error("ERR timeout is not an integer or out of range")),
-        Some(..0) => Err(Halt::error("ERR timeout is negative")),
-        Some(_) => Ok(Reply::Integer(0)),
     }
 }
 

@@ -123,17 +123,16 @@ fn try_run(run: ScriptRun<'_>, host: &mut dyn ScriptHost) -> mlua::Result<Script
         let main: Function = prelude.call((native, words(keys)?, words(args)?))?;
         lua.set_memory_limit(values::MEMORY_MAX)?;
         watch.begin(&lua)?;
-        let ran = compiled(&lua, code).and_then(|script| main.call::<(bool, Value)>(script));
-        Ok(match (watch.ended(), ran) {
-            (Some(why), _) => ended(why, sha),
-            (None, Ok((true, value))) => {
-                let reply = Converter::new(protocol.get()).reply(&value);
-                let too_long = || Reply::error("ERR the reply of the script is too long");
-                reply.map_or_else(|| ScriptEnd::Failed(too_long()), ScriptEnd::Reply)
-            }
-            (None, Ok((false, error))) => ScriptEnd::Failed(values::failure(&error, sha)),
-            (None, Err(error)) => return Err(error),
-        })
+        let is_over = || watch.look(&lua).is_err();
+        let end = |(is_well, value): (bool, Value)| match is_well {
+            true => match Converter::new(protocol.get(), &is_over).reply(&value) {
+                Some(reply) => ScriptEnd::Reply(reply),
+                None => ScriptEnd::Failed(Reply::error("ERR the reply of the script is too long")),
+            },
+            false => ScriptEnd::Failed(values::failure(&value, sha)),
+        };
+        let ran = compiled(&lua, code).and_then(|script| main.call(script)).map(end);
+        watch.ended().map_or(ran, |why| Ok(ended(why, sha)))
     })
 }
 

@@ -143,19 +143,21 @@ fn text_in(table: &Table, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Makes a reply of a value.
-pub(super) struct Converter {
+pub(super) struct Converter<'a> {
     protocol: Protocol,
     /// Bytes that the reply may still have.
     left: usize,
+    /// Whether the script is to end.
+    is_over: &'a dyn Fn() -> bool,
 }
 
-impl Converter {
+impl<'a> Converter<'a> {
     /// For a script that has chosen a version of the protocol.
-    pub(super) fn new(protocol: Protocol) -> Self {
-        Self { protocol, left: BYTES_MAX }
+    pub(super) fn new(protocol: Protocol, is_over: &'a dyn Fn() -> bool) -> Self {
+        Self { protocol, left: BYTES_MAX, is_over }
     }
 
-    /// The reply of a value; none if it is too long.
+    /// The reply of a value; none if it is too long, or the script is to end.
     pub(super) fn reply(&mut self, value: &Value) -> Option<Reply> {
         Some(self.at_depth(value, 0)).filter(|_| self.left > 0)
     }
@@ -190,6 +192,10 @@ impl Converter {
     }
 
     fn of_table(&mut self, table: &Table, depth: usize) -> Reply {
+        if (self.is_over)() {
+            self.left = 0;
+            return Reply::Nil;
+        }
         let field = |name: &str| table.raw_get(name).unwrap_or(Value::Nil);
         // A line ends at a zero, as in Redis.
         let plain = |text: &mlua::LuaString| {

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use bumpalo::Bump;
 use smallvec::SmallVec;
 
-use super::scripts::{self, ScriptCall};
+use super::script_call::ScriptCall;
+use super::scripts;
 use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow, flag};
 use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};

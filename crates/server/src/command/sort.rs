@@ -105,9 +105,9 @@ fn looked_up(pattern: &[u8], element: &Bytes, view: &View<'_>) -> Answer<Option<
     }
 }
 
-/// A number as C's `strtod` reads it: nothing is 0.
+/// A number as C's `strtod` reads it, up to a zero: nothing is 0.
 fn weight(text: &[u8]) -> Answer<f64> {
-    let text = text.trim_ascii_start();
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default().trim_ascii_start();
     if text.is_empty() {
         return Ok(0.0);
     }

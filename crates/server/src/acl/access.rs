@@ -42,10 +42,10 @@ const SPECIAL: [(&str, &str, &str); 7] = [
         "w",
     ),
     ("blmove brpoplpush lmove rename renamenx rpoplpush smove", "rw", "w"),
-    ("copy", "r", "w"),
+    ("copy georadius georadiusbymember", "r", "w"),
     ("bitop geosearchstore sdiffstore sinterstore sunionstore z*store", "w", "r"),
     ("pfmerge", "rw", "r"),
-    ("eval evalsha", "rw", "rw"),
+    ("eval evalsha pfcount", "rw", "rw"),
 ];
 
 /// What a command does with its first key, and with each of the others.

@@ -15,6 +15,8 @@ mod sets;
 mod sorted_sets;
 mod sort;
 mod bits;
+mod hyperloglog;
+mod geo;
 mod own;
 pub mod table;
 #[cfg(test)]

@@ -4,47 +4,52 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::args::is;
-use super::{bits, expiry, hashes, help, keys, lcs, lists, own, sets, sort, sorted_sets, strings};
+use super::{
+    bits, expiry, geo, hashes, help, hyperloglog, keys, lcs, lists, own, sets, sort, sorted_sets,
+    strings,
+};
 use crate::exec::Run;
 use crate::resp::request::integer;
 
 /// What a command is for: bits of [`CommandRow::flags`].
 pub mod flag {
     /// Writes keys.
-    pub const WRITE: u16 = 1;
+    pub const WRITE: u32 = 1;
     /// Reads keys.
-    pub const READONLY: u16 = 1 << 1;
+    pub const READONLY: u32 = 1 << 1;
     /// May make a store grow.
-    pub const DENYOOM: u16 = 1 << 2;
+    pub const DENYOOM: u32 = 1 << 2;
     /// Takes little time, whatever the keys have.
-    pub const FAST: u16 = 1 << 3;
+    pub const FAST: u32 = 1 << 3;
     /// Is for administrators.
-    pub const ADMIN: u16 = 1 << 4;
+    pub const ADMIN: u32 = 1 << 4;
     /// Is not for scripts.
-    pub const NOSCRIPT: u16 = 1 << 5;
+    pub const NOSCRIPT: u32 = 1 << 5;
     /// Is answered while a store is loaded.
-    pub const LOADING: u16 = 1 << 6;
+    pub const LOADING: u32 = 1 << 6;
     /// Is answered where a copy is behind.
-    pub const STALE: u16 = 1 << 7;
+    pub const STALE: u32 = 1 << 7;
     /// Needs no password.
-    pub const NO_AUTH: u16 = 1 << 8;
+    pub const NO_AUTH: u32 = 1 << 8;
     /// Is refused in a transaction.
-    pub const NO_MULTI: u16 = 1 << 9;
+    pub const NO_MULTI: u32 = 1 << 9;
     /// Arguments of it are not to be seen in logs.
-    pub const SKIP_MONITOR: u16 = 1 << 10;
+    pub const SKIP_MONITOR: u32 = 1 << 10;
     /// Is run at once in a transaction, too.
-    pub const AT_ONCE: u16 = 1 << 13;
+    pub const AT_ONCE: u32 = 1 << 13;
     /// Is called by the names of subcommands.
-    pub const CONTAINER: u16 = 1 << 12;
+    pub const CONTAINER: u32 = 1 << 12;
     /// May write without a look at what was there.
-    pub const BLIND: u16 = 1 << 11;
+    pub const BLIND: u32 = 1 << 11;
     /// Waits for the disk, whatever the keys have.
-    pub const WAITS: u16 = 1 << 15;
+    pub const WAITS: u32 = 1 << 15;
+    /// Reads keys and may keep in them what it has found, so that it holds them as a write does.
+    pub const KEEPS: u32 = 1 << 16;
     /// Reads one record, which is as of one moment by itself.
-    pub const ONE_RECORD: u16 = 1 << 14;
+    pub const ONE_RECORD: u32 = 1 << 14;
 
     /// Names of the bits, as `COMMAND` has them.
-    pub const NAMES: [(u16, &str); 11] = [
+    pub const NAMES: [(u32, &str); 11] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
@@ -79,7 +84,7 @@ pub struct KeyPlaces {
     pub step: usize,
     /// The place of a number of more keys, which stand behind it; 0 if there is none.
     pub counted: usize,
-    /// The word that one more key stands behind; empty if there is none.
+    /// The words that one more key stands behind, with a bar between two; empty if there is none.
     pub word: &'static str,
 }
 
@@ -100,7 +105,7 @@ pub struct CommandRow {
     /// Number of arguments with the name; at least as many if it is negative.
     pub arity: i32,
     /// Bits of [`flag`].
-    pub flags: u16,
+    pub flags: u32,
     /// Where keys stand among its arguments.
     pub keys: KeyPlaces,
     /// What runs it.
@@ -130,7 +135,7 @@ impl CommandRow {
     }
 
     /// Whether it has a bit of [`flag`].
-    pub fn is(&self, flag: u16) -> bool {
+    pub fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
@@ -145,7 +150,8 @@ impl CommandRow {
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let more = counted + 1..args.len().min((counted + 1).saturating_add(count));
-        let is_behind = |at: &usize| !word.is_empty() && is(args[at - 1], word);
+        let is_word = |argument| !word.is_empty() && word.split('|').any(|word| is(argument, word));
+        let is_behind = |at: &usize| is_word(args[at - 1]);
         let behind = (2..args.len()).rev().find(is_behind);
         places.step_by(step.max(1)).chain(more).chain(behind).map(|at| args[at])
     }
@@ -172,21 +178,21 @@ pub fn find(args: &[&[u8]]) -> Option<&'static CommandRow> {
     }
 }
 
-const fn data(name: &'static str, arity: i32, flags: u16, keys: KeyPlaces, run: Run) -> CommandRow {
+const fn data(name: &'static str, arity: i32, flags: u32, keys: KeyPlaces, run: Run) -> CommandRow {
     CommandRow { name, arity, flags, keys, action: CommandAction::Data(run) }
 }
 
 /// A command that has subcommands; its flags are those of a call without one.
-const fn container(name: &'static str, arity: i32, flags: u16) -> CommandRow {
+const fn container(name: &'static str, arity: i32, flags: u32) -> CommandRow {
     session(name, arity, flags | flag::CONTAINER)
 }
 
-const fn session(name: &'static str, arity: i32, flags: u16) -> CommandRow {
+const fn session(name: &'static str, arity: i32, flags: u32) -> CommandRow {
     CommandRow { name, arity, flags, keys: NONE, action: CommandAction::Session }
 }
 
 /// A command that runs a script, whose keys stand behind their number.
-const fn script(name: &'static str, flags: u16) -> CommandRow {
+const fn script(name: &'static str, flags: u32) -> CommandRow {
     let flags = flags | flag::NOSCRIPT | flag::STALE | flag::WAITS;
     CommandRow { keys: NONE.counted(2), ..session(name, -3, flags) }
 }
@@ -198,20 +204,21 @@ const TWO: KeyPlaces = KeyPlaces::new(1, 2, 1);
 const ALL: KeyPlaces = KeyPlaces::new(1, -1, 1);
 const PAIRS: KeyPlaces = KeyPlaces::new(1, -1, 2);
 
+const STORING: KeyPlaces = KeyPlaces { word: "STORE|STOREDIST", ..ONE };
 const ALL_BUT_LAST: KeyPlaces = KeyPlaces::new(1, -2, 1);
 
-const READ: u16 = flag::READONLY | flag::FAST;
-const READ_ONE: u16 = READ | flag::ONE_RECORD;
-const WALK: u16 = flag::READONLY;
-const GROW: u16 = flag::WRITE | flag::DENYOOM;
-const GROW_BLIND: u16 = GROW | flag::BLIND;
-const GROW_FAST: u16 = GROW | flag::FAST;
-const BLOCK: u16 = flag::WRITE | flag::NOSCRIPT;
-const WRITE_FAST: u16 = flag::WRITE | flag::FAST;
-const ALWAYS: u16 = flag::LOADING | flag::STALE;
-const OWN: u16 = ALWAYS | flag::NOSCRIPT;
-const SAVES: u16 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
-const OWN_FAST: u16 = OWN | flag::FAST;
+const READ: u32 = flag::READONLY | flag::FAST;
+const READ_ONE: u32 = READ | flag::ONE_RECORD;
+const WALK: u32 = flag::READONLY;
+const GROW: u32 = flag::WRITE | flag::DENYOOM;
+const GROW_BLIND: u32 = GROW | flag::BLIND;
+const GROW_FAST: u32 = GROW | flag::FAST;
+const BLOCK: u32 = flag::WRITE | flag::NOSCRIPT;
+const WRITE_FAST: u32 = flag::WRITE | flag::FAST;
+const ALWAYS: u32 = flag::LOADING | flag::STALE;
+const OWN: u32 = ALWAYS | flag::NOSCRIPT;
+const SAVES: u32 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
+const OWN_FAST: u32 = OWN | flag::FAST;
 
 /// All commands.
 pub static COMMANDS: &[CommandRow] = &[
@@ -361,6 +368,19 @@ pub static COMMANDS: &[CommandRow] = &[
     data("zdiffstore", -4, GROW, ONE.counted(2), sorted_sets::zdiffstore),
     data("sort", -2, GROW, KeyPlaces { word: "STORE", ..ONE }, sort::sort),
     data("sort_ro", -2, WALK, ONE, sort::sort_ro),
+    data("pfadd", -2, GROW_FAST, ONE, hyperloglog::pfadd),
+    data("pfcount", -2, WALK | flag::KEEPS, ALL, hyperloglog::pfcount),
+    data("pfmerge", -2, GROW, ALL, hyperloglog::pfmerge),
+    data("geoadd", -5, GROW, ONE, geo::geoadd),
+    data("geodist", -4, WALK, ONE, geo::geodist),
+    data("geohash", -2, WALK, ONE, geo::geohash),
+    data("geopos", -2, WALK, ONE, geo::geopos),
+    data("georadius", -6, GROW, STORING, geo::georadius),
+    data("georadius_ro", -6, WALK, ONE, geo::georadius_ro),
+    data("georadiusbymember", -5, GROW, STORING, geo::georadiusbymember),
+    data("georadiusbymember_ro", -5, WALK, ONE, geo::georadiusbymember_ro),
+    data("geosearch", -7, WALK, ONE, geo::geosearch),
+    data("geosearchstore", -8, GROW, TWO, geo::geosearchstore),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

@@ -262,7 +262,7 @@ fn told(reply: &Reply) -> Value {
         Reply::Map(pairs) | Reply::Pairs(pairs) => {
             pairs.iter().flat_map(|(key, value)| [told(key), told(value)]).collect()
         }
-        Reply::Double(number) => json!(number),
+        Reply::Double(number) | Reply::Decimal(number) => json!(number),
         Reply::Bool(yes) => json!(yes),
         Reply::Fixed(_, reply) => told(reply),
     }

@@ -48,6 +48,8 @@ pub enum Reply {
     Several(Vec<Reply>),
     /// A number; in RESP2 its text.
     Double(f64),
+    /// A number without an exponent, with up to 17 digits behind the point; in RESP2 its text.
+    Decimal(f64),
     /// In RESP2 1 or 0.
     Bool(bool),
     /// A text for people; in RESP2 bytes.
@@ -133,6 +135,8 @@ impl Reply {
             }
             Self::Double(number) if is_old => bulk(out, b'$', &[double(*number).as_bytes()]),
             Self::Double(number) => line(out, b',', double(*number).as_bytes()),
+            Self::Decimal(number) if is_old => bulk(out, b'$', &[decimal(*number).as_bytes()]),
+            Self::Decimal(number) => line(out, b',', decimal(*number).as_bytes()),
             Self::Bool(yes) if is_old => head(out, b':', i64::from(*yes)),
             Self::Bool(yes) => line(out, b'#', if *yes { b"t" } else { b"f" }),
             Self::Fixed(protocol, reply) => reply.write(*protocol, out),
@@ -169,6 +173,13 @@ fn bulk(out: &mut BytesMut, kind: u8, parts: &[&[u8]]) {
 fn all(out: &mut BytesMut, kind: u8, items: &[Reply], protocol: Protocol) {
     head(out, kind, items.len() as i64);
     items.iter().for_each(|item| item.write(protocol, out));
+}
+
+/// The text of a number without an exponent, as C's `%.17f` but for zeros at the end.
+pub fn decimal(number: f64) -> String {
+    let text = format!("{number:.17}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// The text of a number as Redis 7.0 has it: that of C's `%.17g`.
@@ -237,6 +248,9 @@ mod tests {
             (Reply::Set(vec![Reply::Bool(false)]), "*1\r\n:0\r\n", "~1\r\n#f\r\n"),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Decimal(0.1), "$19\r\n0.10000000000000001\r\n", ",0.10000000000000001\r\n"),
+            (Reply::Decimal(-0.0), "$1\r\n0\r\n", ",0\r\n"),
+            (Reply::Decimal(120.0), "$3\r\n120\r\n", ",120\r\n"),
             (Reply::Fixed(Protocol::Two, Box::new(Reply::Nil)), "$-1\r\n", "$-1\r\n"),
             (Reply::Silence, "", ""),
             (Reply::Several(vec![Reply::OK, Reply::Nil]), "+OK\r\n$-1\r\n", "+OK\r\n_\r\n"),

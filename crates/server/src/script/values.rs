@@ -2,7 +2,7 @@
 
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
-use crate::resp::reply::{Protocol, Reply, double};
+use crate::resp::reply::{Protocol, Reply, decimal, double};
 
 /// How deep arrays in a reply may lie, and most bytes of a reply: a table may hold itself.
 const DEPTH_MAX: usize = 1000;
@@ -85,7 +85,8 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
             Ok(Value::Table(items))
         }
         Reply::Double(number) if is_old => text(double(*number).as_bytes()),
-        Reply::Double(number) => field("double", Value::Number(*number)),
+        Reply::Decimal(number) if is_old => text(decimal(*number).as_bytes()),
+        Reply::Double(number) | Reply::Decimal(number) => field("double", Value::Number(*number)),
         Reply::Bool(yes) if is_old => Ok(Value::Number(f64::from(u8::from(*yes)))),
         Reply::Bool(yes) => Ok(Value::Boolean(*yes)),
         Reply::BigNumber(digits) if is_old => text(digits),

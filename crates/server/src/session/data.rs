@@ -26,7 +26,7 @@ impl ClientSession {
     ) -> Answer<RanCommand> {
         let store = &shared.store;
         let _held = match command {
-            _ if !command.is(flag::WRITE) => Some(Held::new()),
+            _ if !command.is(flag::WRITE | flag::KEEPS) => Some(Held::new()),
             _ if command.writes_unnamed() => store.locks.take_all(may_wait),
             _ => {
                 let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
@@ -35,7 +35,7 @@ impl ClientSession {
         }
         .ok_or(Halt::Wait)?;
         // What a write reads is held; several records are read as of one moment.
-        let reads = match command.is(flag::WRITE | flag::ONE_RECORD) {
+        let reads = match command.is(flag::WRITE | flag::KEEPS | flag::ONE_RECORD) {
             true => store.reads(may_wait),
             false => store.reads_at_once(may_wait),
         };
@@ -51,7 +51,11 @@ impl ClientSession {
             }
             Err(halt) => return Err(halt),
         };
-        self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
+        match self.commit_serving(shared, view.into_effects(), moment, may_wait) {
+            // A read has its answer, whether or not that could be kept.
+            Ok(()) | Err(Halt::Error(_)) if command.is(flag::READONLY) => {}
+            committed => committed?,
+        }
         Ok(RanCommand::Reply(reply))
     }
 

@@ -146,7 +146,7 @@ impl<'a> Host<'_, 'a> {
                 }
             });
         }
-        if self.call.reads_only && (command.is(flag::WRITE) || publishes(command)) {
+        if self.call.reads_only && (command.is(flag::WRITE | flag::KEEPS) || publishes(command)) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
         Ok(command)

@@ -1,5 +1,7 @@
 //! Commands that are drawn from a seed.
 
+mod places;
+
 use fastrand::Rng;
 
 use crate::wire::array;
@@ -125,10 +127,10 @@ blmove K K left right WAIT
 brpoplpush K K WAIT
 blmpop WAIT 2 K K right [count O]
 sadd K N+
-sort K [limit O O] [asc] [desc] [alpha] [get P] [get SHARP]
+sort K [limit O O] [asc] [desc] [alpha] [get P] [get #]
 sort K [by *] [desc] [store K]
 sort K [desc] [alpha] [store K]
-sort K [by PATTERN] [get PATTERN] [get SHARP]
+sort K [by PATTERN] [get PATTERN] [get #]
 sort_ro K [alpha] [desc] [limit O O]
 sadd K N+
 srem K N+
@@ -399,9 +401,14 @@ pub struct Step {
     pub is_short: bool,
 }
 
+/// All commands.
+fn forms() -> impl Iterator<Item = &'static str> {
+    FORMS.lines().chain(places::FORMS.lines())
+}
+
 /// Names of all commands that are drawn.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FORMS.lines().filter_map(|form| form.split(' ').next())
+    forms().filter_map(|form| form.split(' ').next())
 }
 
 /// The steps of a round, for this number of clients.
@@ -449,9 +456,9 @@ fn short(rng: &mut Rng) -> Vec<Vec<u8>> {
 }
 
 fn call(rng: &mut Rng) -> Call {
-    let forms = if rng.u8(..5) == 0 { OFTEN } else { FORMS };
-    let count = forms.lines().count();
-    let form = forms.lines().nth(rng.usize(..count)).unwrap();
+    let is_often = rng.u8(..5) == 0;
+    let forms: Vec<_> = if is_often { OFTEN.lines().collect() } else { forms().collect() };
+    let form = one_of(rng, &forms);
     if matches!(form, "quit" | "reset" | "command" | "flushall [sync]") && rng.u8(..8) > 0 {
         return call(rng);
     }
@@ -517,6 +524,9 @@ fn words(rng: &mut Rng, form: &str) -> Vec<Vec<u8>> {
             match word.trim_end_matches('+') {
                 "PAIR" => args.extend([argument(rng, "K"), argument(rng, "V")]),
                 "WM" => args.extend([argument(rng, "W"), argument(rng, "N")]),
+                "PLACE" => {
+                    args.extend(["LON", "LAT", "N"].map(|kind| argument(rng, kind)));
+                }
                 "FV" => args.extend([argument(rng, "N"), argument(rng, "V")]),
                 kind => args.push(argument(rng, kind)),
             }
@@ -582,7 +592,6 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
                 b"x",
             ],
         ),
-        "SHARP" => b"#".into(),
         "PATTERN" => text(rng, &[b"*", b"a*", b"key:*", b"*->a", b"a*->b", b"x*->"]),
         "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),
         "R" => rng.i32(-12..12).to_string().into(),
@@ -616,6 +625,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         ),
         "V" => value(rng),
         "SCRIPT" => text(rng, SCRIPTS),
+        "LON" | "LAT" | "SIZE" | "UNIT" => text(rng, places::arguments(kind)),
         "ANY" => {
             let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);
             argument(rng, kind)

@@ -14,6 +14,7 @@ mod blocked;
 mod published;
 mod fixed;
 mod large;
+mod places;
 mod users;
 mod wire;
 

@@ -12,9 +12,11 @@ use crate::resp::reply::{Reply, double};
 
 /// What `ZADD` does, and does not.
 #[derive(Clone, Copy, Debug, Default)]
-struct AddTerms {
-    only_new: bool,
-    only_old: bool,
+pub struct AddTerms {
+    /// Adds members.
+    pub only_new: bool,
+    /// Changes members.
+    pub only_old: bool,
     only_greater: bool,
     only_less: bool,
     counts_changed: bool,
@@ -23,7 +25,7 @@ struct AddTerms {
 
 impl AddTerms {
     /// The words in front of the first score, and their number.
-    fn of(words: &[&[u8]], adds_up: bool) -> (Self, usize) {
+    pub fn of(words: &[&[u8]], adds_up: bool) -> (Self, usize) {
         let mut terms = Self { adds_up, ..Self::default() };
         for (at, word) in words.iter().enumerate() {
             match word {
@@ -78,7 +80,17 @@ fn add<'a>(args: &[&'a [u8]], adds_up: bool, view: &mut View<'a>) -> Answer {
     let no_float = || Halt::error("ERR value is not a valid float");
     let scored = |pair: &[&'a [u8]]| Ok((float::double(pair[0]).ok_or_else(no_float)?, pair[1]));
     let scored = pairs.chunks_exact(2).map(scored).collect::<Answer<Vec<_>>>()?;
-    let (mut zset, until) = match view.collection(args[1], KIND)? {
+    add_members(args[1], terms, &scored, view)
+}
+
+/// Gives members of a key's sorted set scores, and replies what the terms ask for.
+pub fn add_members<'a>(
+    key: &'a [u8],
+    terms: AddTerms,
+    scored: &[(f64, &'a [u8])],
+    view: &mut View<'a>,
+) -> Answer {
+    let (mut zset, until) = match view.collection(key, KIND)? {
         Some(found) => found,
         None if terms.only_old && terms.adds_up => return Ok(Reply::Nil),
         None if terms.only_old => return Ok(Reply::Integer(0)),
@@ -87,7 +99,7 @@ fn add<'a>(args: &[&'a [u8]], adds_up: bool, view: &mut View<'a>) -> Answer {
     let (before, mut changed, mut last) = (zset.len, 0, None);
     for (given, member) in scored {
         let old = stored::score(zset, member, view)?;
-        last = terms.score(old, given)?;
+        last = terms.score(old, *given)?;
         if let Some(new) = last
             && old != last
         {
@@ -97,8 +109,8 @@ fn add<'a>(args: &[&'a [u8]], adds_up: bool, view: &mut View<'a>) -> Answer {
     }
     let added = (zset.len - before).cast_signed();
     if changed > 0 {
-        view.keep(args[1], (zset, until));
-        view.tell(event::SORTED_SET, if terms.adds_up { "zincr" } else { "zadd" }, args[1]);
+        view.keep(key, (zset, until));
+        view.tell(event::SORTED_SET, if terms.adds_up { "zincr" } else { "zadd" }, key);
     }
     Ok(match terms {
         AddTerms { adds_up: true, .. } => last.map_or(Reply::Nil, Reply::Double),

@@ -1,8 +1,8 @@
 //! Commands of sorted sets.
 
-mod stored;
+pub(super) mod stored;
 mod span;
-mod members;
+pub(super) mod members;
 mod ranges;
 mod pops;
 mod combined;

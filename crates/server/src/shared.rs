@@ -115,8 +115,10 @@ impl ServerShared {
 
     /// Of which records, and when, the views of a command are.
     pub fn moment<'a>(&'a self, reads: &'a dyn Reads, now: u64) -> ViewMoment<'a> {
-        let ready = if self.store.waiters.is_empty() { 0 } else { event::READY };
-        let told = self.config.load().notify_keyspace_events.told() | ready;
+        let waiters = &self.store.waiters;
+        let ready = if waiters.is_empty() { 0 } else { event::READY };
+        let gone = if waiters.need_keys() { event::GONE } else { 0 };
+        let told = self.config.load().notify_keyspace_events.told() | ready | gone;
         ViewMoment { reads, scans: &self.scans, now, told }
     }
 }

@@ -444,6 +444,7 @@ fn keys_are_listed_page_by_page_and_shown_with_their_values() {
         "ZADD z 1.5 a",
         "RPUSH l x y",
         "SADD s m",
+        "XADD x 1-2 a b",
         "SELECT 3",
         "SET x y",
     ];
@@ -472,6 +473,7 @@ fn keys_are_listed_page_by_page_and_shown_with_their_values() {
     assert_eq!(show("z")["value"], serde_json::json!(["a", 1.5]));
     assert_eq!(show("l")["value"], serde_json::json!(["x", "y"]));
     assert_eq!(show("s")["value"][1], serde_json::json!(["m"]));
+    assert_eq!(show("x")["value"], serde_json::json!([["1-2", ["a", "b"]]]));
     assert_eq!(show("nothing")["type"], "none");
     for path in ["/api/keys?prefix=0", "/api/keys?database=16", "/api/key?key=zz", "/api/key"] {
         assert_eq!(server.get(path, &[]).status, 400, "{path}");

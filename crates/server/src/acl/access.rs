@@ -26,7 +26,7 @@ impl KeyAccess {
 }
 
 /// Patterns of commands, and the access to the first key and to the others.
-const SPECIAL: [(&str, &str, &str); 7] = [
+const SPECIAL: [(&str, &str, &str); 8] = [
     (
         "exists hexists hlen hstrlen llen memory|usage object|* scard sismember strlen touch type \
          watch xlen zcard",
@@ -45,6 +45,7 @@ const SPECIAL: [(&str, &str, &str); 7] = [
     ("copy georadius georadiusbymember", "r", "w"),
     ("bitop geosearchstore sdiffstore sinterstore sunionstore z*store", "w", "r"),
     ("pfmerge", "rw", "r"),
+    ("xreadgroup", "r", "r"),
     ("eval evalsha pfcount", "rw", "rw"),
 ];
 
@@ -100,7 +101,7 @@ mod tests {
             (&["psubscribe", "news.a"], Some(1)),
             (&["get", "other"], None),
         ] {
-            let keys = KeyPlaces { first: 0, last: 0, step: 0, counted: 0, word: "" };
+            let keys = KeyPlaces::NONE;
             let flags = flag::NO_AUTH;
             let action = CommandAction::Session;
             let command = CommandRow { name: call[0], arity: -1, flags, keys, action };

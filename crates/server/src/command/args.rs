@@ -67,7 +67,12 @@ pub fn shown(argument: &[u8], most: usize) -> &[u8] {
 
 /// An error that shows an argument between two texts, without line breaks at its end.
 pub fn showing(before: &str, argument: &[u8], behind: &str) -> Halt {
-    let text = [before.as_bytes(), shown(argument, usize::MAX), behind.as_bytes()].concat();
+    showing_all(&[before.as_bytes(), argument, behind.as_bytes()])
+}
+
+/// An error of texts and arguments, without line breaks at its end.
+pub fn showing_all(parts: &[&[u8]]) -> Halt {
+    let text: Vec<u8> = parts.iter().flat_map(|part| shown(part, usize::MAX)).copied().collect();
     let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
     Halt::error(text[..end].to_vec())
 }

@@ -60,7 +60,7 @@ fn expire_in<'a>(args: &[&'a [u8]], view: &mut View<'a>, unit: Unit, name: &str)
     }
     let until = Some(until.max(0).cast_unsigned());
     let is_over = until.is_some_and(|until| until <= view.now);
-    view.put_record(view.database, args[1], KeyRecord { until, ..record });
+    view.rewrite(view.database, args[1], KeyRecord { until, ..record });
     view.tell(event::GENERIC, if is_over { "del" } else { "expire" }, args[1]);
     Ok(Reply::Integer(1))
 }
@@ -89,7 +89,7 @@ pub fn pexpireat<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn persist<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let record = view.record(args[1])?.filter(|record| record.until.is_some());
     let Some(record) = record else { return Ok(Reply::Integer(0)) };
-    view.put_record(view.database, args[1], KeyRecord { until: None, ..record });
+    view.rewrite(view.database, args[1], KeyRecord { until: None, ..record });
     view.tell(event::GENERIC, "persist", args[1]);
     Ok(Reply::Integer(1))
 }

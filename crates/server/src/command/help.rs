@@ -158,6 +158,36 @@ pub const SLOWLOG: &[&str] = &[
     "    Reset the slowlog.",
 ];
 
+/// `XGROUP HELP`, in Redis's words.
+const XGROUP: &[&str] = &[
+    "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CREATE <key> <groupname> <id|$> [option]",
+    "    Create a new consumer group. Options are:",
+    "    * MKSTREAM",
+    "      Create the empty stream if it does not exist.",
+    "    * ENTRIESREAD entries_read",
+    "      Set the group's entries_read counter (internal use).",
+    "CREATECONSUMER <key> <groupname> <consumer>",
+    "    Create a new consumer in the specified group.",
+    "DELCONSUMER <key> <groupname> <consumer>",
+    "    Remove the specified consumer.",
+    "DESTROY <key> <groupname>",
+    "    Remove the specified group.",
+    "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+    "    Set the current group ID and entries_read counter.",
+];
+
+/// `XINFO HELP`, in Redis's words.
+const XINFO: &[&str] = &[
+    "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CONSUMERS <key> <groupname>",
+    "    Show consumers of <groupname>.",
+    "GROUPS <key>",
+    "    Show the stream consumer groups.",
+    "STREAM <key> [FULL [COUNT <count>]",
+    "    Show information about the stream.",
+];
+
 /// The reply of a `HELP` with these lines.
 pub fn help(lines: &[&'static str]) -> Reply {
     let last = ["HELP", "    Prints this help."];
@@ -169,3 +199,9 @@ pub const OF_MEMORY: Run = |_, _| Ok(help(MEMORY));
 
 /// `OBJECT HELP`
 pub const OF_OBJECT: Run = |_, _| Ok(help(OBJECT));
+
+/// `XGROUP HELP`
+pub const OF_XGROUP: Run = |_, _| Ok(help(XGROUP));
+
+/// `XINFO HELP`
+pub const OF_XINFO: Run = |_, _| Ok(help(XINFO));

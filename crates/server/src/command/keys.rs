@@ -221,6 +221,7 @@ pub fn object_encoding(args: &[&[u8]], view: &mut View<'_>) -> Answer {
             },
             KeyContent::Collection(Collection { kind, len, .. }) => match kind {
                 CollectionKind::List => "quicklist",
+                CollectionKind::Stream => "stream",
                 CollectionKind::Set => "hashtable",
                 _ if len <= SMALL => "listpack",
                 CollectionKind::Hash => "hashtable",

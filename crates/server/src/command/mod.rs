@@ -13,6 +13,7 @@ mod hashes;
 mod lists;
 mod sets;
 mod sorted_sets;
+pub mod streams;
 mod sort;
 mod bits;
 mod hyperloglog;

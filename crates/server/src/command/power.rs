@@ -21,6 +21,10 @@ const COMMANDS: &[&str] = &[
     "hset hash N N",
     "sadd set N",
     "zadd scores N N",
+    "xadd stream N-1 field N",
+    "xgroup create stream N 0",
+    "xreadgroup group N consumer count 2 streams stream >",
+    "xack stream N 0-1",
     "del gone",
     "rpush gone N N N",
     "set over string",
@@ -86,7 +90,7 @@ fn a_power_cut_leaves_whole_transactions() {
             assert_eq!(store.audit().unwrap().wrong, Vec::<String>::new(), "point {point}");
             let count = number(&store, "llen list");
             assert!(count >= least as i64, "point {point}: {count} of {least}");
-            for line in ["hlen hash", "scard set", "zcard scores"] {
+            for line in ["hlen hash", "scard set", "zcard scores", "xlen stream"] {
                 assert_eq!(number(&store, line), count, "point {point}: {line}");
             }
             assert_eq!(number(&store, "exists gone over"), 2 * i64::from(count > 0));

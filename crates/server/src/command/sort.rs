@@ -146,7 +146,7 @@ fn found(key: &[u8], terms: &SortTerms<'_>, view: &View<'_>) -> Answer<Vec<Optio
     let collection = match view.record(key)? {
         None => return Ok(Vec::new()),
         Some(KeyRecord { content: KeyContent::Collection(it), .. })
-            if it.kind != CollectionKind::Hash =>
+            if !matches!(it.kind, CollectionKind::Hash | CollectionKind::Stream) =>
         {
             it
         }

@@ -1,15 +1,15 @@
 //! The table of commands: a row each, from which `COMMAND`, checks and locks follow.
 
+mod rows;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::args::is;
-use super::{
-    bits, expiry, geo, hashes, help, hyperloglog, keys, lcs, lists, own, sets, sort, sorted_sets,
-    strings,
-};
 use crate::exec::Run;
 use crate::resp::request::integer;
+
+pub use self::rows::COMMANDS;
 
 /// What a command is for: bits of [`CommandRow::flags`].
 pub mod flag {
@@ -86,15 +86,28 @@ pub struct KeyPlaces {
     pub counted: usize,
     /// The words that one more key stands behind, with a bar between two; empty if there is none.
     pub word: &'static str,
+    /// What finds the places, if nothing else tells them.
+    pub found: Option<FindPlaces>,
 }
 
+/// What finds places among arguments.
+pub type FindPlaces = fn(&[&[u8]]) -> std::ops::Range<usize>;
+
 impl KeyPlaces {
+    /// No keys.
+    pub const NONE: Self = Self::new(0, 0, 0);
+
     const fn new(first: usize, last: isize, step: usize) -> Self {
-        Self { first, last, step, counted: 0, word: "" }
+        Self { first, last, step, counted: 0, word: "", found: None }
     }
 
     const fn counted(self, counted: usize) -> Self {
         Self { counted, ..self }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.first == 0 && self.counted == 0 && self.found.is_none()
     }
 }
 
@@ -121,7 +134,7 @@ impl CommandRow {
 
     /// Whether it changes keys that are not among its arguments.
     pub fn writes_unnamed(&self) -> bool {
-        self.is(flag::WRITE) && self.keys.first == 0 && self.keys.counted == 0
+        self.is(flag::WRITE) && self.keys.is_empty()
     }
 
     /// Whether it runs a script.
@@ -144,7 +157,7 @@ impl CommandRow {
         &self,
         args: &'a [&'k [u8]],
     ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
-        let KeyPlaces { first, last, step, counted, word } = self.keys;
+        let KeyPlaces { first, last, step, counted, word, found } = self.keys;
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
         let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
@@ -153,7 +166,8 @@ impl CommandRow {
         let is_word = |argument| !word.is_empty() && word.split('|').any(|word| is(argument, word));
         let is_behind = |at: &usize| is_word(args[at - 1]);
         let behind = (2..args.len()).rev().find(is_behind);
-        places.step_by(step.max(1)).chain(more).chain(behind).map(|at| args[at])
+        let found = found.map_or(0..0, |found| found(args));
+        places.step_by(step.max(1)).chain(more).chain(behind).chain(found).map(|at| args[at])
     }
 }
 
@@ -177,315 +191,3 @@ pub fn find(args: &[&[u8]]) -> Option<&'static CommandRow> {
         _ => Some(command),
     }
 }
-
-const fn data(name: &'static str, arity: i32, flags: u32, keys: KeyPlaces, run: Run) -> CommandRow {
-    CommandRow { name, arity, flags, keys, action: CommandAction::Data(run) }
-}
-
-/// A command that has subcommands; its flags are those of a call without one.
-const fn container(name: &'static str, arity: i32, flags: u32) -> CommandRow {
-    session(name, arity, flags | flag::CONTAINER)
-}
-
-const fn session(name: &'static str, arity: i32, flags: u32) -> CommandRow {
-    CommandRow { name, arity, flags, keys: NONE, action: CommandAction::Session }
-}
-
-/// A command that runs a script, whose keys stand behind their number.
-const fn script(name: &'static str, flags: u32) -> CommandRow {
-    let flags = flags | flag::NOSCRIPT | flag::STALE | flag::WAITS;
-    CommandRow { keys: NONE.counted(2), ..session(name, -3, flags) }
-}
-
-const NONE: KeyPlaces = KeyPlaces::new(0, 0, 0);
-const SECOND: KeyPlaces = KeyPlaces::new(2, 2, 1);
-const ONE: KeyPlaces = KeyPlaces::new(1, 1, 1);
-const TWO: KeyPlaces = KeyPlaces::new(1, 2, 1);
-const ALL: KeyPlaces = KeyPlaces::new(1, -1, 1);
-const PAIRS: KeyPlaces = KeyPlaces::new(1, -1, 2);
-
-const STORING: KeyPlaces = KeyPlaces { word: "STORE|STOREDIST", ..ONE };
-const ALL_BUT_LAST: KeyPlaces = KeyPlaces::new(1, -2, 1);
-
-const READ: u32 = flag::READONLY | flag::FAST;
-const READ_ONE: u32 = READ | flag::ONE_RECORD;
-const WALK: u32 = flag::READONLY;
-const GROW: u32 = flag::WRITE | flag::DENYOOM;
-const GROW_BLIND: u32 = GROW | flag::BLIND;
-const GROW_FAST: u32 = GROW | flag::FAST;
-const BLOCK: u32 = flag::WRITE | flag::NOSCRIPT;
-const WRITE_FAST: u32 = flag::WRITE | flag::FAST;
-const ALWAYS: u32 = flag::LOADING | flag::STALE;
-const OWN: u32 = ALWAYS | flag::NOSCRIPT;
-const SAVES: u32 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
-const OWN_FAST: u32 = OWN | flag::FAST;
-
-/// All commands.
-pub static COMMANDS: &[CommandRow] = &[
-    data("get", 2, READ_ONE, ONE, strings::get),
-    data("set", -3, GROW_BLIND, ONE, strings::set),
-    data("setnx", 3, GROW_FAST, ONE, strings::setnx),
-    data("setex", 4, GROW_BLIND, ONE, strings::setex),
-    data("psetex", 4, GROW_BLIND, ONE, strings::psetex),
-    data("getset", 3, GROW_FAST, ONE, strings::getset),
-    data("getdel", 2, WRITE_FAST, ONE, strings::getdel),
-    data("getex", -2, WRITE_FAST, ONE, strings::getex),
-    data("mget", -2, READ, ALL, strings::mget),
-    data("mset", -3, GROW_BLIND, PAIRS, strings::mset),
-    data("msetnx", -3, GROW, PAIRS, strings::msetnx),
-    data("append", 3, GROW_FAST, ONE, strings::append),
-    data("strlen", 2, READ, ONE, strings::strlen),
-    data("getrange", 4, WALK, ONE, strings::getrange),
-    data("substr", 4, WALK, ONE, strings::getrange),
-    data("setrange", 4, GROW, ONE, strings::setrange),
-    data("incr", 2, GROW_FAST, ONE, strings::incr),
-    data("decr", 2, GROW_FAST, ONE, strings::decr),
-    data("incrby", 3, GROW_FAST, ONE, strings::incrby),
-    data("decrby", 3, GROW_FAST, ONE, strings::decrby),
-    data("incrbyfloat", 3, GROW_FAST, ONE, strings::incrbyfloat),
-    data("setbit", 4, GROW, ONE, bits::setbit),
-    data("getbit", 3, READ_ONE, ONE, bits::getbit),
-    data("bitcount", -2, WALK, ONE, bits::bitcount),
-    data("bitpos", -3, WALK, ONE, bits::bitpos),
-    data("bitop", -4, GROW, KeyPlaces::new(2, -1, 1), bits::bitop),
-    data("bitfield", -2, GROW, ONE, bits::bitfield),
-    data("bitfield_ro", -2, READ, ONE, bits::bitfield_ro),
-    data("lcs", -3, WALK, TWO, lcs::lcs),
-    data("del", -2, flag::WRITE, ALL, keys::del),
-    data("unlink", -2, WRITE_FAST, ALL, keys::del),
-    data("exists", -2, READ, ALL, keys::exists),
-    data("touch", -2, READ, ALL, keys::exists),
-    data("type", 2, READ_ONE, ONE, keys::type_of),
-    data("keys", 2, WALK, NONE, keys::keys),
-    data("scan", -2, WALK, NONE, keys::scan),
-    data("randomkey", 1, WALK, NONE, keys::randomkey),
-    data("dbsize", 1, READ, NONE, keys::dbsize),
-    data("rename", 3, flag::WRITE, TWO, keys::rename),
-    data("renamenx", 3, WRITE_FAST, TWO, keys::renamenx),
-    data("copy", -3, GROW, TWO, keys::copy),
-    data("move", 3, WRITE_FAST, ONE, keys::move_to),
-    data("swapdb", 3, WRITE_FAST, NONE, keys::swapdb),
-    data("flushdb", -1, flag::WRITE, NONE, keys::flushdb),
-    data("flushall", -1, flag::WRITE, NONE, keys::flushall),
-    data("expire", -3, WRITE_FAST, ONE, expiry::expire),
-    data("pexpire", -3, WRITE_FAST, ONE, expiry::pexpire),
-    data("expireat", -3, WRITE_FAST, ONE, expiry::expireat),
-    data("pexpireat", -3, WRITE_FAST, ONE, expiry::pexpireat),
-    data("persist", 2, WRITE_FAST, ONE, expiry::persist),
-    data("ttl", 2, READ_ONE, ONE, expiry::ttl),
-    data("pttl", 2, READ_ONE, ONE, expiry::pttl),
-    data("expiretime", 2, READ_ONE, ONE, expiry::expiretime),
-    data("pexpiretime", 2, READ_ONE, ONE, expiry::pexpiretime),
-    data("hset", -4, GROW_FAST, ONE, hashes::hset),
-    data("hmset", -4, GROW_FAST, ONE, hashes::hmset),
-    data("hsetnx", 4, GROW_FAST, ONE, hashes::hsetnx),
-    data("hget", 3, READ, ONE, hashes::hget),
-    data("hmget", -3, READ, ONE, hashes::hmget),
-    data("hdel", -3, WRITE_FAST, ONE, hashes::hdel),
-    data("hlen", 2, READ_ONE, ONE, hashes::hlen),
-    data("hexists", 3, READ, ONE, hashes::hexists),
-    data("hstrlen", 3, READ, ONE, hashes::hstrlen),
-    data("hgetall", 2, WALK, ONE, hashes::hgetall),
-    data("hkeys", 2, WALK, ONE, hashes::hkeys),
-    data("hvals", 2, WALK, ONE, hashes::hvals),
-    data("hincrby", 4, GROW_FAST, ONE, hashes::hincrby),
-    data("hincrbyfloat", 4, GROW_FAST, ONE, hashes::hincrbyfloat),
-    data("hrandfield", -2, WALK, ONE, hashes::hrandfield),
-    data("hscan", -3, WALK, ONE, hashes::hscan),
-    data("lpush", -3, GROW_FAST, ONE, lists::lpush),
-    data("rpush", -3, GROW_FAST, ONE, lists::rpush),
-    data("lpushx", -3, GROW_FAST, ONE, lists::lpushx),
-    data("rpushx", -3, GROW_FAST, ONE, lists::rpushx),
-    data("lpop", -2, WRITE_FAST, ONE, lists::lpop),
-    data("rpop", -2, WRITE_FAST, ONE, lists::rpop),
-    data("llen", 2, READ_ONE, ONE, lists::llen),
-    data("lindex", 3, WALK, ONE, lists::lindex),
-    data("lrange", 4, WALK, ONE, lists::lrange),
-    data("lpos", -3, WALK, ONE, lists::lpos),
-    data("lset", 4, GROW, ONE, lists::lset),
-    data("linsert", 5, GROW, ONE, lists::linsert),
-    data("lrem", 4, flag::WRITE, ONE, lists::lrem),
-    data("ltrim", 4, flag::WRITE, ONE, lists::ltrim),
-    data("lmove", 5, GROW, TWO, lists::lmove),
-    data("rpoplpush", 3, GROW, TWO, lists::rpoplpush),
-    data("lmpop", -4, flag::WRITE, NONE.counted(1), lists::lmpop),
-    data("blpop", -3, BLOCK, ALL_BUT_LAST, lists::blpop),
-    data("brpop", -3, BLOCK, ALL_BUT_LAST, lists::brpop),
-    data("blmove", 6, BLOCK | flag::DENYOOM, TWO, lists::blmove),
-    data("brpoplpush", 4, BLOCK | flag::DENYOOM, TWO, lists::brpoplpush),
-    data("blmpop", -5, flag::WRITE, NONE.counted(2), lists::blmpop),
-    data("sadd", -3, GROW_FAST, ONE, sets::sadd),
-    data("srem", -3, WRITE_FAST, ONE, sets::srem),
-    data("scard", 2, READ_ONE, ONE, sets::scard),
-    data("sismember", 3, READ, ONE, sets::sismember),
-    data("smismember", -3, READ, ONE, sets::smismember),
-    data("smembers", 2, WALK, ONE, sets::smembers),
-    data("smove", 4, WRITE_FAST, TWO, sets::smove),
-    data("spop", -2, WRITE_FAST, ONE, sets::spop),
-    data("srandmember", -2, WALK, ONE, sets::srandmember),
-    data("sscan", -3, WALK, ONE, sets::sscan),
-    data("sunion", -2, WALK, ALL, sets::sunion),
-    data("sinter", -2, WALK, ALL, sets::sinter),
-    data("sdiff", -2, WALK, ALL, sets::sdiff),
-    data("sunionstore", -3, GROW, ALL, sets::sunionstore),
-    data("sinterstore", -3, GROW, ALL, sets::sinterstore),
-    data("sdiffstore", -3, GROW, ALL, sets::sdiffstore),
-    data("sintercard", -3, WALK, NONE.counted(1), sets::sintercard),
-    data("zadd", -4, GROW_FAST, ONE, sorted_sets::zadd),
-    data("zincrby", 4, GROW_FAST, ONE, sorted_sets::zincrby),
-    data("zrem", -3, WRITE_FAST, ONE, sorted_sets::zrem),
-    data("zcard", 2, READ_ONE, ONE, sorted_sets::zcard),
-    data("zscore", 3, READ, ONE, sorted_sets::zscore),
-    data("zmscore", -3, READ, ONE, sorted_sets::zmscore),
-    data("zrank", 3, READ, ONE, sorted_sets::zrank),
-    data("zrevrank", 3, READ, ONE, sorted_sets::zrevrank),
-    data("zrandmember", -2, WALK, ONE, sorted_sets::zrandmember),
-    data("zscan", -3, WALK, ONE, sorted_sets::zscan),
-    data("zrange", -4, WALK, ONE, sorted_sets::zrange),
-    data("zrevrange", -4, WALK, ONE, sorted_sets::zrevrange),
-    data("zrangebyscore", -4, WALK, ONE, sorted_sets::zrangebyscore),
-    data("zrevrangebyscore", -4, WALK, ONE, sorted_sets::zrevrangebyscore),
-    data("zrangebylex", -4, WALK, ONE, sorted_sets::zrangebylex),
-    data("zrevrangebylex", -4, WALK, ONE, sorted_sets::zrevrangebylex),
-    data("zrangestore", -5, GROW, TWO, sorted_sets::zrangestore),
-    data("zcount", 4, READ, ONE, sorted_sets::zcount),
-    data("zlexcount", 4, READ, ONE, sorted_sets::zlexcount),
-    data("zremrangebyrank", 4, flag::WRITE, ONE, sorted_sets::zremrangebyrank),
-    data("zremrangebyscore", 4, flag::WRITE, ONE, sorted_sets::zremrangebyscore),
-    data("zremrangebylex", 4, flag::WRITE, ONE, sorted_sets::zremrangebylex),
-    data("zpopmin", -2, WRITE_FAST, ONE, sorted_sets::zpopmin),
-    data("zpopmax", -2, WRITE_FAST, ONE, sorted_sets::zpopmax),
-    data("zmpop", -4, flag::WRITE, NONE.counted(1), sorted_sets::zmpop),
-    data("bzpopmin", -3, BLOCK | flag::FAST, ALL_BUT_LAST, sorted_sets::bzpopmin),
-    data("bzpopmax", -3, BLOCK | flag::FAST, ALL_BUT_LAST, sorted_sets::bzpopmax),
-    data("bzmpop", -5, flag::WRITE, NONE.counted(2), sorted_sets::bzmpop),
-    data("zunion", -3, WALK, NONE.counted(1), sorted_sets::zunion),
-    data("zinter", -3, WALK, NONE.counted(1), sorted_sets::zinter),
-    data("zdiff", -3, WALK, NONE.counted(1), sorted_sets::zdiff),
-    data("zintercard", -3, WALK, NONE.counted(1), sorted_sets::zintercard),
-    data("zunionstore", -4, GROW, ONE.counted(2), sorted_sets::zunionstore),
-    data("zinterstore", -4, GROW, ONE.counted(2), sorted_sets::zinterstore),
-    data("zdiffstore", -4, GROW, ONE.counted(2), sorted_sets::zdiffstore),
-    data("sort", -2, GROW, KeyPlaces { word: "STORE", ..ONE }, sort::sort),
-    data("sort_ro", -2, WALK, ONE, sort::sort_ro),
-    data("pfadd", -2, GROW_FAST, ONE, hyperloglog::pfadd),
-    data("pfcount", -2, WALK | flag::KEEPS, ALL, hyperloglog::pfcount),
-    data("pfmerge", -2, GROW, ALL, hyperloglog::pfmerge),
-    data("geoadd", -5, GROW, ONE, geo::geoadd),
-    data("geodist", -4, WALK, ONE, geo::geodist),
-    data("geohash", -2, WALK, ONE, geo::geohash),
-    data("geopos", -2, WALK, ONE, geo::geopos),
-    data("georadius", -6, GROW, STORING, geo::georadius),
-    data("georadius_ro", -6, WALK, ONE, geo::georadius_ro),
-    data("georadiusbymember", -5, GROW, STORING, geo::georadiusbymember),
-    data("georadiusbymember_ro", -5, WALK, ONE, geo::georadiusbymember_ro),
-    data("geosearch", -7, WALK, ONE, geo::geosearch),
-    data("geosearchstore", -8, GROW, TWO, geo::geosearchstore),
-    container("object", -2, 0),
-    data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
-    data("object|freq", 3, WALK, SECOND, keys::object_freq),
-    data("object|help", 2, ALWAYS, NONE, help::OF_OBJECT),
-    data("object|idletime", 3, WALK, SECOND, keys::object_idletime),
-    data("object|refcount", 3, WALK, SECOND, keys::object_refcount),
-    container("memory", -2, 0),
-    data("memory|help", 2, ALWAYS, NONE, help::OF_MEMORY),
-    data("memory|usage", -3, WALK, SECOND, keys::memory_usage),
-    container("acl", -2, 0),
-    session("acl|cat", -2, OWN),
-    session("acl|deluser", -3, OWN | flag::ADMIN),
-    session("acl|dryrun", -4, OWN | flag::ADMIN),
-    session("acl|genpass", -2, OWN),
-    session("acl|getuser", 3, OWN | flag::ADMIN),
-    session("acl|help", 2, ALWAYS),
-    session("acl|list", 2, OWN | flag::ADMIN),
-    session("acl|load", 2, OWN | flag::ADMIN),
-    session("acl|log", -2, OWN | flag::ADMIN),
-    session("acl|save", 2, OWN | flag::ADMIN),
-    session("acl|setuser", -3, OWN | flag::ADMIN),
-    session("acl|users", 2, OWN | flag::ADMIN),
-    session("acl|whoami", 2, OWN),
-    session("ping", -1, flag::FAST),
-    session("echo", 2, flag::FAST | ALWAYS),
-    session("select", 2, ALWAYS | flag::FAST),
-    session("hello", -1, OWN_FAST | flag::NO_AUTH),
-    session("auth", -2, OWN_FAST | flag::NO_AUTH),
-    session("quit", -1, OWN_FAST | flag::NO_AUTH | flag::AT_ONCE),
-    session("reset", 1, OWN_FAST | flag::NO_AUTH | flag::AT_ONCE),
-    container("client", -2, 0),
-    session("client|getname", 2, OWN),
-    session("client|getredir", 2, OWN),
-    session("client|help", 2, ALWAYS),
-    session("client|id", 2, OWN),
-    session("client|info", 2, OWN),
-    session("client|kill", -3, OWN | flag::ADMIN),
-    session("client|list", -2, OWN | flag::ADMIN),
-    session("client|no-evict", 3, OWN | flag::ADMIN),
-    session("client|reply", 3, OWN),
-    session("client|setname", 3, OWN),
-    session("client|unblock", -3, OWN | flag::ADMIN),
-    container("command", -1, ALWAYS),
-    session("command|count", 2, ALWAYS),
-    session("command|docs", -2, ALWAYS),
-    session("command|getkeys", -4, ALWAYS),
-    session("command|help", 2, ALWAYS),
-    session("command|info", -2, ALWAYS),
-    session("command|list", -2, ALWAYS),
-    container("config", -2, 0),
-    session("config|get", -3, OWN | flag::ADMIN),
-    session("config|help", 2, ALWAYS),
-    session("config|resetstat", 2, OWN | flag::ADMIN),
-    session("config|rewrite", 2, OWN | flag::ADMIN | flag::WAITS),
-    session("config|set", -4, OWN | flag::ADMIN),
-    session("info", -1, ALWAYS | flag::WAITS),
-    container("slowlog", -2, 0),
-    session("slowlog|get", -2, ALWAYS | flag::ADMIN),
-    session("slowlog|help", 2, ALWAYS),
-    session("slowlog|len", 2, ALWAYS | flag::ADMIN),
-    session("slowlog|reset", 2, ALWAYS | flag::ADMIN),
-    session("time", 1, ALWAYS | flag::FAST),
-    session("lastsave", 1, ALWAYS | flag::FAST),
-    session("wait", 3, flag::NOSCRIPT),
-    session("waitaof", 4, flag::NOSCRIPT | flag::WAITS),
-    session("save", 1, SAVES | flag::NO_MULTI),
-    session("bgsave", -1, SAVES),
-    session("bgrewriteaof", 1, SAVES),
-    data("cleave.range", -3, WALK, NONE, own::range),
-    data("cleave.cas", 4, GROW, ONE, own::cas),
-    session("cleave.durability", -1, OWN_FAST),
-    session("cleave.checkpoint", 2, SAVES),
-    session("cleave.backup", 1, SAVES),
-    session("cleave.compact", 1, SAVES),
-    session("cleave.collect", 1, SAVES),
-    session("cleave.check", 1, SAVES),
-    session("subscribe", -2, OWN),
-    session("unsubscribe", -1, OWN),
-    session("psubscribe", -2, OWN),
-    session("punsubscribe", -1, OWN),
-    CommandRow { keys: ALL, ..session("ssubscribe", -2, OWN) },
-    CommandRow { keys: ALL, ..session("sunsubscribe", -1, OWN) },
-    session("publish", 3, ALWAYS | flag::FAST),
-    CommandRow { keys: ONE, ..session("spublish", 3, ALWAYS | flag::FAST) },
-    container("pubsub", -2, 0),
-    session("pubsub|channels", -2, ALWAYS),
-    session("pubsub|help", 2, ALWAYS),
-    session("pubsub|numpat", 2, ALWAYS),
-    session("pubsub|numsub", -2, ALWAYS),
-    session("pubsub|shardchannels", -2, ALWAYS),
-    session("pubsub|shardnumsub", -2, ALWAYS),
-    script("eval", flag::SKIP_MONITOR),
-    script("evalsha", flag::SKIP_MONITOR),
-    script("eval_ro", flag::SKIP_MONITOR | flag::READONLY),
-    script("evalsha_ro", flag::SKIP_MONITOR | flag::READONLY),
-    container("script", -2, 0),
-    session("script|exists", -3, flag::NOSCRIPT),
-    session("script|flush", -2, flag::NOSCRIPT),
-    session("script|help", 2, ALWAYS),
-    session("script|kill", 2, flag::NOSCRIPT),
-    session("script|load", 3, flag::NOSCRIPT | flag::STALE | flag::WAITS),
-    session("multi", 1, OWN_FAST | flag::AT_ONCE),
-    session("exec", 1, OWN | flag::AT_ONCE),
-    session("discard", 1, OWN_FAST | flag::AT_ONCE),
-    CommandRow { keys: ALL, ..session("watch", -2, OWN_FAST | flag::AT_ONCE) },
-    session("unwatch", 1, OWN_FAST),
-    session("shutdown", -1, OWN | flag::ADMIN | flag::NO_MULTI),
-];

@@ -107,7 +107,7 @@ fn state(reads: &dyn Reads, now: u64) -> Vec<KeyState> {
         for (key, mut record) in view.all(database).unwrap() {
             let mut elements = Vec::new();
             if let KeyContent::Collection(collection) = &mut record.content {
-                for part in [element::MEMBERS, element::SCORES] {
+                for part in 0..element::PARTS {
                     let within = ElementRange { part, ..ElementRange::ALL };
                     let visit = &mut |name: &[u8], value: &[u8]| {
                         elements.push((name.to_vec(), value.to_vec()));
@@ -270,6 +270,34 @@ const FORMS: &[&str] = &[
     "zunionstore K 2 K K",
     "zinterstore K 2 K K weights 0 1",
     "zdiffstore K 2 K K",
+    "xadd K * V V",
+    "xadd K nomkstream maxlen 2 5-* V V V V",
+    "xadd K minid 3 7-* V V",
+    "xtrim K maxlen 1",
+    "xdel K 5-0 7-0",
+    "xsetid K 9",
+    "xlen K",
+    "xrange K - +",
+    "xrevrange K + (5-0 count 1",
+    "xread count 2 streams K K 0 5-0",
+    "xread block 0 streams K $",
+    "xgroup create K V $ mkstream",
+    "xgroup create K 1 0 mkstream",
+    "xgroup setid K 1 0",
+    "xgroup destroy K V",
+    "xgroup delconsumer K 1 V",
+    "xreadgroup group 1 V streams K >",
+    "xreadgroup group 1 V count 1 streams K >",
+    "xreadgroup group 1 V streams K 0",
+    "xreadgroup group 1 V block 0 noack streams K >",
+    "xack K 1 5-0 7-0",
+    "xpending K 1",
+    "xpending K 1 - + 5 V",
+    "xclaim K 1 V 0 5-0 7-0 9-0 force",
+    "xautoclaim K 1 V 0 - count 2",
+    "xinfo stream K full",
+    "xinfo groups K",
+    "xinfo consumers K 1",
 ];
 
 fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {

@@ -14,8 +14,12 @@ pub mod event {
     pub const HASH: u16 = 1 << 4;
     /// Sorted sets.
     pub const SORTED_SET: u16 = 1 << 5;
+    /// Streams.
+    pub const STREAM: u16 = 1 << 6;
     /// Collections that were given elements: told to clients that wait for them.
     pub const READY: u16 = 1 << 7;
+    /// Keys that have lost what they had: told to clients that wait for it to stay.
+    pub const GONE: u16 = 1 << 8;
 }
 
 /// What is told of a key.
@@ -36,25 +40,31 @@ const BY_KEY: u16 = 1 << 14;
 const BY_EVENT: u16 = 1 << 15;
 
 /// The letters of classes.
-const LETTERS: [(u8, u16); 9] = [
+const LETTERS: [(u8, u16); 10] = [
     (b'g', event::GENERIC),
     (b'$', event::STRING),
     (b'l', event::LIST),
     (b's', event::SET),
     (b'h', event::HASH),
     (b'z', event::SORTED_SET),
+    (b't', event::STREAM),
     (b'K', BY_KEY),
     (b'E', BY_EVENT),
     // What Redis tells of keys that are over or are not there; of a store's keys that is not known.
     (b'x', 0),
 ];
 
-/// The letters that have no class here: streams, keys that are new, evicted or missed, modules.
-const OTHERS: &[u8] = b"tedmn";
+/// The letters that have no class here: keys that are new, evicted or missed, modules.
+const OTHERS: &[u8] = b"edmn";
 
 /// All classes that `A` stands for.
-const ALL: u16 =
-    event::GENERIC | event::STRING | event::LIST | event::SET | event::HASH | event::SORTED_SET;
+const ALL: u16 = event::GENERIC
+    | event::STRING
+    | event::LIST
+    | event::SET
+    | event::HASH
+    | event::SORTED_SET
+    | event::STREAM;
 
 /// What is told of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +124,8 @@ mod tests {
 
     #[test]
     fn letters_are_those_of_redis() {
-        for (given, letters) in [("", ""), ("KEA", "AKE"), ("Kg$", "g$K"), ("AKn", "AK"), ("x", "")]
+        for (given, letters) in
+            [("", ""), ("KEA", "AKE"), ("Ktg$", "g$tK"), ("AKn", "AK"), ("x", "")]
         {
             let classes = EventClasses::of(given.as_bytes()).unwrap();
             assert_eq!(classes.letters(), letters, "{given}");

@@ -29,7 +29,7 @@ pub use self::store::Store;
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
 pub use self::view::{ElementRange, OpenCollection, Run, View, ViewMoment, wrong_type};
-pub use self::waiters::{Waiters, WaitingCommand};
+pub use self::waiters::{AwaitedCall, Waiters, WaitingCommand};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};
 
 use std::time::Duration;
@@ -55,6 +55,19 @@ pub struct KeyWait {
     pub timeout: Option<Duration>,
     /// The reply in a transaction, in which none waits.
     pub in_transaction: Reply,
+    /// What is run when a key has elements, if not the command itself for that key alone.
+    pub resumed: Option<ResumedCommand>,
+}
+
+/// What is run for a command that waited.
+#[derive(Debug)]
+pub struct ResumedCommand {
+    /// What runs it.
+    pub run: Run,
+    /// Each key that it waits for, and the arguments if that key has elements.
+    pub calls: Vec<AwaitedCall>,
+    /// Whether it is run, too, when a key has lost what it had.
+    pub needs_keys: bool,
 }
 
 impl Halt {

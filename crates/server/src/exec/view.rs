@@ -96,6 +96,20 @@ impl<'a> View<'a> {
         &self.effects
     }
 
+    /// Has clients served that wait for a key of any database.
+    pub fn wake(&mut self, database: usize, key: &[u8]) {
+        if self.told & event::READY != 0 {
+            self.effects.ready.push((database, key.to_vec()));
+        }
+    }
+
+    /// Has clients served that wait for what a key had to stay.
+    fn wake_if_gone(&mut self, database: usize, key: &[u8]) {
+        if self.told & event::GONE != 0 {
+            self.effects.ready.push((database, key.to_vec()));
+        }
+    }
+
     /// What was changed.
     pub fn into_effects(self) -> Effects<'a> {
         self.effects
@@ -143,22 +157,35 @@ impl<'a> View<'a> {
             Some(until) if until <= self.now => Change::Delete,
             _ => Change::String(value.into(), until),
         };
+        self.wake_if_gone(self.database, key);
         self.effects.keys.insert((self.database, Cow::Borrowed(key)), change);
     }
 
-    /// Gives a key of any database a record; if that is over, the key is removed with it. A
-    /// collection may have had another key, which is then to be removed by [`View::forget`].
+    /// Gives a key of any database a record, and a collection to clients that wait for it; if the
+    /// record is over, the key is removed with it. A collection may have had another key, which is
+    /// then to be removed by [`View::forget`].
     pub fn put_record(&mut self, database: usize, key: impl Into<Cow<'a, [u8]>>, it: KeyRecord) {
+        let key = key.into();
+        match it.content {
+            KeyContent::Collection(_) => self.wake(database, &key),
+            KeyContent::String(_) => self.wake_if_gone(database, &key),
+        }
+        self.rewrite(database, key, it);
+    }
+
+    /// Gives a key of any database its record as it is by now, with no more elements than it had;
+    /// if the record is over, the key is removed with it.
+    pub fn rewrite(&mut self, database: usize, key: impl Into<Cow<'a, [u8]>>, it: KeyRecord) {
         let (key, is_over) = (key.into(), it.is_over(self.now));
+        if is_over {
+            self.wake_if_gone(database, &key);
+        }
         let change = match it.content {
             KeyContent::Collection(collection) if is_over => {
                 self.effects.drop_collection(collection.id);
                 Change::Delete
             }
             KeyContent::Collection(collection) => {
-                if self.told & event::READY != 0 {
-                    self.effects.ready.push((database, key.to_vec()));
-                }
                 let owner = Some((database, key.clone()));
                 self.effects.owners.insert(collection.id, owner);
                 Change::Collection(collection, it.until)
@@ -181,6 +208,7 @@ impl<'a> View<'a> {
             self.effects.drop_collection(collection.id);
         }
         if found.is_some() {
+            self.wake_if_gone(database, key);
             self.effects.keys.insert((database, Cow::Borrowed(key)), Change::Delete);
         }
         Ok(found.is_some())
@@ -188,6 +216,7 @@ impl<'a> View<'a> {
 
     /// Removes a key of the client's database, but not its elements, which another key has by now.
     pub fn forget(&mut self, key: &'a [u8]) {
+        self.wake_if_gone(self.database, key);
         self.effects.keys.insert((self.database, Cow::Borrowed(key)), Change::Delete);
     }
 

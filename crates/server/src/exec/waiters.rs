@@ -14,6 +14,9 @@ use super::{Answer, Halt};
 use crate::model::record::{CollectionKind, KeyContent};
 use crate::resp::reply::Reply;
 
+/// A key that a command waits for, and the arguments of what is run for it when that has elements.
+pub type AwaitedCall = (Vec<u8>, Vec<Vec<u8>>);
+
 /// A command that waits.
 pub struct WaitingCommand {
     /// The number of its client.
@@ -24,25 +27,19 @@ pub struct WaitingCommand {
     pub kind: CollectionKind,
     /// What runs it.
     pub run: Run,
-    /// The arguments, with the name.
-    pub args: Vec<Vec<u8>>,
-    /// The places of the keys that it waits for.
-    pub awaited: std::ops::Range<usize>,
-    /// The place of their number, if the arguments have it.
-    pub counted: Option<usize>,
+    /// The keys that it waits for, and how it is called for each.
+    pub calls: Vec<AwaitedCall>,
     /// All its keys, which it holds when it runs.
     pub keys: Vec<Vec<u8>>,
+    /// Whether it is run, too, when a key has lost what it had.
+    pub needs_keys: bool,
 }
 
 impl WaitingCommand {
-    /// The arguments as if it waited for one of its keys alone.
-    fn args_for<'a>(&'a self, key: &'a [u8]) -> Vec<&'a [u8]> {
-        let mut args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-        args.splice(self.awaited.clone(), [key]);
-        if let Some(counted) = self.counted {
-            args[counted] = b"1";
-        }
-        args
+    /// The arguments for one of the keys that it waits for.
+    fn args_for(&self, key: &[u8]) -> Vec<&[u8]> {
+        let call = self.calls.iter().find(|(awaited, _)| awaited == key);
+        call.into_iter().flat_map(|(_, args)| args).map(Vec::as_slice).collect()
     }
 }
 
@@ -63,21 +60,6 @@ struct WaitersState {
     keys: HashMap<Vec<u8>, Vec<u64>>,
 }
 
-impl WaitersState {
-    fn remove(&mut self, number: u64) -> Option<WaitingClient> {
-        let client = self.clients.remove(&number)?;
-        for key in &client.command.args[client.command.awaited.clone()] {
-            if let Some(waiting) = self.keys.get_mut(key) {
-                waiting.retain(|other| *other != number);
-                if waiting.is_empty() {
-                    self.keys.remove(key);
-                }
-            }
-        }
-        Some(client)
-    }
-}
-
 /// A command that was run for a client that waited; the client gets its reply once it is committed.
 pub struct Served {
     number: u64,
@@ -89,6 +71,8 @@ pub struct Served {
 pub struct Waiters {
     state: Mutex<WaitersState>,
     count: AtomicUsize,
+    /// Number of commands among them that need their keys.
+    with_needs: AtomicUsize,
 }
 
 impl Waiters {
@@ -102,18 +86,24 @@ impl Waiters {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Whether one waits that is run, too, when a key has lost what it had.
+    pub fn need_keys(&self) -> bool {
+        self.with_needs.load(Ordering::Acquire) > 0
+    }
+
     /// Adds a command, whose keys the caller holds: its number, and where its reply comes.
     pub fn add(&self, command: WaitingCommand) -> (u64, Receiver<Reply>) {
         let (reply, receiver) = channel();
         let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
-        for key in &command.args[command.awaited.clone()] {
+        for (key, _) in &command.calls {
             let waiting = state.keys.entry(key.clone()).or_default();
             if !waiting.contains(&number) {
                 waiting.push(number);
             }
         }
+        self.with_needs.fetch_add(command.needs_keys.into(), Ordering::AcqRel);
         let command = Arc::new(command);
         let client = WaitingClient { command, reply, is_claimed: false, is_cancelled: false };
         state.clients.insert(number, client);
@@ -129,11 +119,7 @@ impl Waiters {
                 client.is_cancelled = true;
                 false
             }
-            Some(_) => {
-                state.remove(number);
-                self.count.fetch_sub(1, Ordering::AcqRel);
-                true
-            }
+            Some(_) => self.take(&mut state, number).is_some(),
             None => false,
         }
     }
@@ -144,10 +130,8 @@ impl Waiters {
         let is_it = |waiting: &WaitingClient| waiting.command.client == client;
         let mut all = state.clients.iter();
         let found = all.find(|(_, waiting)| is_it(waiting) && !waiting.is_claimed);
-        let Some(waiting) = found.map(|(number, _)| *number).and_then(|it| state.remove(it)) else {
-            return false;
-        };
-        self.count.fetch_sub(1, Ordering::AcqRel);
+        let Some(number) = found.map(|(number, _)| *number) else { return false };
+        let Some(waiting) = self.take(&mut state, number) else { return false };
         let _ = waiting.reply.send(reply);
         true
     }
@@ -177,14 +161,21 @@ impl Waiters {
         more
     }
 
-    /// Runs the commands that wait for keys which `effects` has given elements, behind these.
-    /// What was run is claimed, until [`Waiters::settle`].
+    /// Runs the commands that wait for keys which `effects` has given elements, or which lost what
+    /// they had while a command needs it, behind these. What was run is claimed, until
+    /// [`Waiters::settle`].
     pub fn serve(
         &self,
         mut effects: Effects<'static>,
         moment: ViewMoment<'_>,
     ) -> Answer<(Effects<'static>, Vec<Served>)> {
         let (mut served, mut at) = (Vec::new(), 0);
+        if self.need_keys() {
+            let state = self.state.lock();
+            for database in &effects.cleared {
+                effects.ready.extend(state.keys.keys().map(|key| (*database, key.clone())));
+            }
+        }
         while let Some((database, key)) = effects.ready.get(at).cloned() {
             at += 1;
             for number in self.waiting(&key) {
@@ -226,12 +217,26 @@ impl Waiters {
         for Served { number, reply } in served {
             if !is_committed {
                 self.release(number);
-            } else if let Some(client) = self.state.lock().remove(number) {
-                self.count.fetch_sub(1, Ordering::AcqRel);
+            } else if let Some(client) = self.take(&mut self.state.lock(), number) {
                 // A client that has gone loses the element, as one does that goes a bit later.
                 let _ = client.reply.send(reply);
             }
         }
+    }
+
+    fn take(&self, state: &mut WaitersState, number: u64) -> Option<WaitingClient> {
+        let client = state.clients.remove(&number)?;
+        for (key, _) in &client.command.calls {
+            if let Some(waiting) = state.keys.get_mut(key) {
+                waiting.retain(|other| *other != number);
+                if waiting.is_empty() {
+                    state.keys.remove(key);
+                }
+            }
+        }
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        self.with_needs.fetch_sub(client.command.needs_keys.into(), Ordering::AcqRel);
+        Some(client)
     }
 
     fn waiting(&self, key: &[u8]) -> Vec<u64> {
@@ -253,8 +258,7 @@ impl Waiters {
         let Some(client) = state.clients.get_mut(&number) else { return };
         client.is_claimed = false;
         if client.is_cancelled {
-            state.remove(number);
-            self.count.fetch_sub(1, Ordering::AcqRel);
+            self.take(&mut state, number);
         }
     }
 }
@@ -264,16 +268,15 @@ mod tests {
     use super::*;
 
     fn waiting(client: u64, keys: &[&str]) -> WaitingCommand {
-        let args = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         WaitingCommand {
             client,
             database: 0,
             kind: CollectionKind::List,
             run: |_, _| Ok(Reply::OK),
-            args: args(&[&["blpop"], keys, &["0"]].concat()),
-            awaited: 1..keys.len() + 1,
-            counted: None,
-            keys: args(keys),
+            calls: keys.iter().map(|key| (key.clone(), vec![key.clone()])).collect(),
+            keys,
+            needs_keys: false,
         }
     }
 

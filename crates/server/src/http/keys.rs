@@ -153,6 +153,7 @@ pub(super) async fn show(State(page): State<Page>, Query(asked): Query<KeyAsked>
             "set" => (run(&["SCARD"]), run(&["SSCAN", "0", "COUNT", ELEMENTS_MAX])),
             "zset" => (run(&["ZCARD"]), run(&["ZRANGE", "0", ELEMENT_LAST, "WITHSCORES"])),
             "list" => (run(&["LLEN"]), run(&["LRANGE", "0", ELEMENT_LAST])),
+            "stream" => (run(&["XLEN"]), run(&["XRANGE", "-", "+", "COUNT", ELEMENTS_MAX])),
             _ => (Reply::Nil, Reply::Nil),
         };
         let left = run(&["PTTL"]);
@@ -259,7 +260,7 @@ fn told(reply: &Reply) -> Value {
         Reply::Array(items) | Reply::Set(items) | Reply::Several(items) | Reply::Push(items) => {
             items.iter().map(told).collect()
         }
-        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Keyed(pairs) => {
             pairs.iter().flat_map(|(key, value)| [told(key), told(value)]).collect()
         }
         Reply::Double(number) | Reply::Decimal(number) => json!(number),

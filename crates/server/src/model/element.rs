@@ -7,6 +7,14 @@
 //! | id, `00`, position in a list | the value |
 //! | id, `00`, member of a sorted set | the score: the bits of a double, big-endian |
 //! | id, `01`, score, member of a sorted set | nothing; `2d` if the score is -0 |
+//! | id, `00`, entry of a stream | fields and values in turn, each behind its length |
+//! | id, `01`, group of a stream | last entry; how many were read, consumers, pending entries |
+//! | id, `02`, group, consumer | when it was seen, number of pending entries |
+//! | id, `03`, group, entry | when and how often it was given, consumer |
+//! | id, `04`, group, consumer, entry | nothing |
+//!
+//! Entries are their ids. The names of a group in front of others, and of a consumer there, stand
+//! behind their lengths, which have four bytes.
 //!
 //! Numbers in keys are big-endian and keep their order: positions with the sign inverted; scores as
 //! the bits of a double, of which negative ones are inverted and others get the sign; -0 is 0.
@@ -16,6 +24,21 @@ pub const MEMBERS: u8 = 0;
 
 /// The members of a sorted set in the order of their scores.
 pub const SCORES: u8 = 1;
+
+/// The groups that read a stream.
+pub const GROUPS: u8 = 1;
+
+/// The consumers of groups.
+pub const CONSUMERS: u8 = 2;
+
+/// The entries that groups have given and that are not acknowledged.
+pub const PENDING: u8 = 3;
+
+/// Such entries of each consumer.
+pub const OWNED: u8 = 4;
+
+/// Number of parts.
+pub const PARTS: u8 = 5;
 
 /// Bytes of an element's key in front of its name.
 pub const PREFIX_LEN: usize = 9;

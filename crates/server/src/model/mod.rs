@@ -1,5 +1,7 @@
 //! How the types of Redis lie on an ordered store.
 
+pub mod stream;
+pub mod group;
 pub mod record;
 pub mod element;
 pub mod scan;

@@ -8,12 +8,18 @@
 //! | 8, little-endian | the id under which its elements lie |
 //! | 8, little-endian | number of elements |
 //! | 8, little-endian | of a list alone: the position of the first element |
+//! | 16, little-endian | of a stream alone: the id of the first entry, 0 without one |
+//! | 16, little-endian | of a stream alone: the last id that an entry has had |
+//! | 8, little-endian | of a stream alone: number of entries that were ever added |
+//! | 16, little-endian | of a stream alone: the greatest id that was deleted by its name |
 //!
 //! The engine drops the record at the same deadline. It stands here, too, so that whatever rewrites
 //! a record keeps it without another read, and so that a command sees one moment.
 
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
+
+use super::stream::StreamState;
 
 /// The bit of the first byte that says that a deadline follows.
 const HAS_DEADLINE: u8 = 0x80;
@@ -32,10 +38,12 @@ pub enum CollectionKind {
     SortedSet = 3,
     /// Values in an order.
     List = 4,
+    /// Entries with ids, and groups that read them.
+    Stream = 5,
 }
 
 impl CollectionKind {
-    const ALL: [Self; 4] = [Self::Hash, Self::Set, Self::SortedSet, Self::List];
+    const ALL: [Self; 5] = [Self::Hash, Self::Set, Self::SortedSet, Self::List, Self::Stream];
 
     /// The name of the type, as `TYPE` has it.
     pub fn name(self) -> &'static str {
@@ -44,6 +52,7 @@ impl CollectionKind {
             Self::Set => "set",
             Self::SortedSet => "zset",
             Self::List => "list",
+            Self::Stream => "stream",
         }
     }
 }
@@ -59,6 +68,8 @@ pub struct Collection {
     pub len: u64,
     /// The position of the first element of a list; 0 of others.
     pub head: i64,
+    /// What a stream has besides; nothing of others.
+    pub stream: StreamState,
 }
 
 /// What a key has: its type and its value.
@@ -121,9 +132,13 @@ impl KeyRecord {
             CollectionKind::List => bytes.try_get_i64_le().map_err(short)?,
             _ => 0,
         };
+        let stream = match kind {
+            CollectionKind::Stream => StreamState::take(&mut bytes).ok_or(DamagedRecord::Short)?,
+            _ => StreamState::default(),
+        };
         match bytes.is_empty() {
             true => {
-                let content = KeyContent::Collection(Collection { kind, id, len, head });
+                let content = KeyContent::Collection(Collection { kind, id, len, head, stream });
                 Ok(Self { until, content })
             }
             false => Err(DamagedRecord::Long),
@@ -158,12 +173,15 @@ pub fn of_string(until: Option<u64>) -> RecordHead {
 
 /// The record of a collection that lives until a time.
 pub fn of_collection(collection: Collection, until: Option<u64>) -> RecordHead {
-    let Collection { kind, id, len, head: first } = collection;
+    let Collection { kind, id, len, head: first, stream } = collection;
     let mut bytes = head(kind as u8, until);
     bytes.extend_from_slice(&id.to_le_bytes());
     bytes.extend_from_slice(&len.to_le_bytes());
     if kind == CollectionKind::List {
         bytes.extend_from_slice(&first.to_le_bytes());
+    }
+    if kind == CollectionKind::Stream {
+        bytes.extend_from_slice(&stream.to_bytes());
     }
     bytes
 }
@@ -171,6 +189,7 @@ pub fn of_collection(collection: Collection, until: Option<u64>) -> RecordHead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stream::StreamId;
 
     #[test]
     fn a_record_is_what_was_written() {
@@ -180,7 +199,16 @@ mod tests {
             assert_eq!(KeyRecord::decode(written.into()), Ok(KeyRecord { until, content }));
             for kind in CollectionKind::ALL {
                 let head = if kind == CollectionKind::List { -7 } else { 0 };
-                let collection = Collection { kind, id: 5 << 40, len: 3, head };
+                let stream = match kind {
+                    CollectionKind::Stream => StreamState {
+                        first: StreamId::new(1, 2),
+                        last: StreamId::new(3, 4),
+                        added: 5,
+                        max_deleted: StreamId::new(6, 7),
+                    },
+                    _ => StreamState::default(),
+                };
+                let collection = Collection { kind, id: 5 << 40, len: 3, head, stream };
                 let written = of_collection(collection, until).to_vec();
                 let content = KeyContent::Collection(collection);
                 let cut = written[..written.len() - 1].to_vec();

@@ -40,7 +40,7 @@ impl CommandGroup {
     }
 
     fn of(command: &CommandRow) -> Self {
-        let names_keys = command.keys.first > 0 || command.keys.counted > 0;
+        let names_keys = !command.keys.is_empty();
         match command {
             _ if command.is(flag::WRITE) => Self::Writes,
             _ if command.is(flag::READONLY) && names_keys => Self::Reads,

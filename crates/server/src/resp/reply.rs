@@ -42,6 +42,8 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// Pairs in an order; in RESP2 one array of both, in RESP3 an array for each.
     Pairs(Vec<(Reply, Reply)>),
+    /// Pairs; in RESP2 an array for each, in RESP3 a map.
+    Keyed(Vec<(Reply, Reply)>),
     /// Several replies in no order; in RESP2 an array.
     Set(Vec<Reply>),
     /// Several replies, one behind the other, as if they were those of several commands.
@@ -118,6 +120,16 @@ impl Reply {
                     false => head(out, b'%', pairs.len() as i64),
                 }
                 for (key, value) in pairs {
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Keyed(pairs) => {
+                head(out, if is_old { b'*' } else { b'%' }, pairs.len() as i64);
+                for (key, value) in pairs {
+                    if is_old {
+                        head(out, b'*', 2);
+                    }
                     key.write(protocol, out);
                     value.write(protocol, out);
                 }
@@ -244,6 +256,11 @@ mod tests {
                 Reply::Pairs(vec![(bulk("k"), Reply::Integer(1))]),
                 "*2\r\n$1\r\nk\r\n:1\r\n",
                 "*1\r\n*2\r\n$1\r\nk\r\n:1\r\n",
+            ),
+            (
+                Reply::Keyed(vec![(bulk("k"), Reply::Integer(1))]),
+                "*1\r\n*2\r\n$1\r\nk\r\n:1\r\n",
+                "%1\r\n$1\r\nk\r\n:1\r\n",
             ),
             (Reply::Set(vec![Reply::Bool(false)]), "*1\r\n:0\r\n", "~1\r\n#f\r\n"),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),

@@ -70,14 +70,14 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
             let flat = pairs.iter().flat_map(|(key, value)| [key, value]);
             list(lua, flat, protocol)
         }
-        Reply::Map(pairs) => {
+        Reply::Map(pairs) | Reply::Keyed(pairs) if !is_old => {
             let map = lua.create_table()?;
             for (key, value) in pairs {
                 map.raw_set(to_lua(lua, key, protocol)?, to_lua(lua, value, protocol)?)?;
             }
             field("map", Value::Table(map))
         }
-        Reply::Pairs(pairs) => {
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Keyed(pairs) => {
             let items = lua.create_table()?;
             for (at, (key, value)) in pairs.iter().enumerate() {
                 items.raw_set(at + 1, list(lua, [key, value], protocol)?)?;

@@ -136,7 +136,7 @@ fn list(words: &[&[u8]]) -> Answer {
 /// `COMMAND GETKEYS command [argument ...]`
 fn keys_of(args: &[&[u8]]) -> Answer {
     let command = table::find(args).ok_or_else(|| Halt::error("ERR Invalid command specified"))?;
-    if command.keys.first == 0 && command.keys.counted == 0 {
+    if command.keys.is_empty() {
         return Err(Halt::error("ERR The command has no key arguments"));
     }
     if !command.takes(args.len()) {

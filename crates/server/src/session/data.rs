@@ -10,7 +10,9 @@ use super::script_call::ScriptCall;
 use super::scripts;
 use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow, flag};
-use crate::exec::{Answer, Blind, Effects, Halt, Held, KeyWait, Run, ViewMoment, WaitingCommand};
+use crate::exec::{
+    Answer, Blind, Effects, Halt, Held, KeyWait, ResumedCommand, Run, ViewMoment, WaitingCommand,
+};
 use crate::model::record::CollectionKind;
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
@@ -24,9 +26,23 @@ impl ClientSession {
         may_wait: bool,
         run: Run,
     ) -> Answer<RanCommand> {
+        let holds = command.is(flag::WRITE | flag::KEEPS);
+        self.run_holding(shared, command, args, may_wait, run, holds)
+    }
+
+    /// Runs a command, which `holds` its keys meanwhile.
+    fn run_holding(
+        &self,
+        shared: &ServerShared,
+        command: &CommandRow,
+        args: &[&[u8]],
+        may_wait: bool,
+        run: Run,
+        holds: bool,
+    ) -> Answer<RanCommand> {
         let store = &shared.store;
         let _held = match command {
-            _ if !command.is(flag::WRITE | flag::KEEPS) => Some(Held::new()),
+            _ if !holds => Some(Held::new()),
             _ if command.writes_unnamed() => store.locks.take_all(may_wait),
             _ => {
                 let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
@@ -35,7 +51,7 @@ impl ClientSession {
         }
         .ok_or(Halt::Wait)?;
         // What a write reads is held; several records are read as of one moment.
-        let reads = match command.is(flag::WRITE | flag::KEEPS | flag::ONE_RECORD) {
+        let reads = match holds || command.is(flag::ONE_RECORD) {
             true => store.reads(may_wait),
             false => store.reads_at_once(may_wait),
         };
@@ -43,10 +59,13 @@ impl ClientSession {
         let mut view = moment.view(self.database);
         let reply = match run(args, &mut view) {
             Ok(reply) => reply,
-            Err(Halt::Block(block)) => {
-                let waiting = self.waiting(command, args, run);
+            Err(Halt::Block(_)) if !holds => {
+                // Between a look and a wait nothing may be added.
+                return self.run_holding(shared, command, args, may_wait, run, true);
+            }
+            Err(Halt::Block(KeyWait { timeout, resumed, .. })) => {
+                let waiting = self.waiting(command, args, run, resumed);
                 let (number, reply) = store.waiters.add(waiting);
-                let KeyWait { timeout, .. } = block;
                 return Ok(RanCommand::Blocked(BlockedClient { number, reply, timeout }));
             }
             Err(halt) => return Err(halt),
@@ -98,8 +117,19 @@ impl ClientSession {
     }
 
     /// A command of this client that waits for its keys.
-    fn waiting(&self, command: &CommandRow, args: &[&[u8]], run: Run) -> WaitingCommand {
+    fn waiting(
+        &self,
+        command: &CommandRow,
+        args: &[&[u8]],
+        run: Run,
+        resumed: Option<ResumedCommand>,
+    ) -> WaitingCommand {
         let keys: Vec<Vec<u8>> = command.keys_of(args).map(<[u8]>::to_vec).collect();
+        let (client, database) = (self.client.id, self.database);
+        if let Some(ResumedCommand { run, calls, needs_keys }) = resumed {
+            let kind = CollectionKind::Stream;
+            return WaitingCommand { client, database, kind, run, calls, keys, needs_keys };
+        }
         let counted = Some(command.keys.counted).filter(|counted| *counted > 0);
         let first = counted.map_or(1, |counted| counted + 1);
         // What moves an element waits for the first of its two keys.
@@ -108,9 +138,16 @@ impl ClientSession {
             true => CollectionKind::SortedSet,
             false => CollectionKind::List,
         };
-        let args = args.iter().map(|argument| argument.to_vec()).collect();
-        let (client, database) = (self.client.id, self.database);
-        WaitingCommand { client, database, kind, run, args, awaited, counted, keys }
+        let call = |key: &Vec<u8>| {
+            let mut args: Vec<Vec<u8>> = args.iter().map(|argument| argument.to_vec()).collect();
+            args.splice(awaited.clone(), [key.clone()]);
+            if let Some(counted) = counted {
+                args[counted] = b"1".into();
+            }
+            (key.clone(), args)
+        };
+        let calls = keys[..awaited.len()].iter().map(call).collect();
+        WaitingCommand { client, database, kind, run, calls, keys, needs_keys: false }
     }
 
     /// Commits what a command has changed, and with it what that gives clients that wait for keys.
@@ -121,10 +158,11 @@ impl ClientSession {
         moment: ViewMoment<'_>,
         may_wait: bool,
     ) -> Answer<()> {
-        if effects.ready.is_empty() {
+        let waiters = &shared.store.waiters;
+        let takes_keys = !effects.cleared.is_empty() && waiters.need_keys();
+        if effects.ready.is_empty() && !takes_keys {
             return self.commit(shared, &effects, may_wait);
         }
-        let waiters = &shared.store.waiters;
         let (effects, served) = waiters.serve(effects.to_owned(), moment)?;
         let committed = self.commit(shared, &effects, may_wait);
         waiters.settle(served, committed.is_ok());
@@ -175,7 +213,18 @@ impl ClientSession {
         let Some(_held) = shared.store.locks.take(keys.clone(), may_wait) else {
             return Err(Waits);
         };
-        let failed = match self.commit(shared, effects, may_wait) {
+        let committed = match shared.store.waiters.need_keys() {
+            false => self.commit(shared, effects, may_wait),
+            true => {
+                let mut effects = effects.to_owned();
+                let changed = effects.keys.keys();
+                let changed = changed.map(|(database, key)| (*database, key.to_vec()));
+                effects.ready = changed.collect();
+                let reads = shared.store.reads(may_wait);
+                self.commit_serving(shared, effects, shared.moment(&reads, now()), may_wait)
+            }
+        };
+        let failed = match committed {
             Ok(()) => None,
             Err(Halt::Error(error)) => Some(error),
             Err(Halt::Wait | Halt::Block(_)) => return Err(Waits),

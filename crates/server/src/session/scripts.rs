@@ -8,8 +8,9 @@ use bumpalo::Bump;
 use super::script_call::ScriptCall;
 use super::{ClientSession, sessionless};
 use crate::acl::Denied;
-use crate::command::keys;
+use crate::command::args::showing;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
+use crate::command::{keys, streams};
 use crate::exec::{Answer, Halt, View};
 use crate::resp::reply::Reply;
 use crate::script::{self, ScriptEnd, ScriptHost, ScriptRun};
@@ -160,6 +161,10 @@ impl<'a> Host<'_, 'a> {
 
     fn run(&mut self, command: &'static CommandRow, args: &'a [&'a [u8]]) -> Answer {
         match command.action {
+            CommandAction::Data(_) if command.keys.found.is_some() && streams::waits(args) => {
+                let why = " command is not allowed with BLOCK option from scripts";
+                Err(showing("ERR ", args[0], why))
+            }
             CommandAction::Data(run) => run(args, &mut self.view),
             _ if publishes(command) => {
                 self.published.push((command, args));

@@ -96,6 +96,15 @@ pub fn alike(args: &[Vec<u8>], ours: &Value, theirs: &Value, queue: &[Vec<Vec<u8
         true => (&with_plain_numbers(ours), &with_plain_numbers(theirs)),
         false => (ours, theirs),
     };
+    let (ours, theirs) = match begins(b"x") {
+        true => {
+            let [mut of_ours, mut of_theirs] = [Vec::new(), Vec::new()];
+            let ours = &without_times(ours, &mut of_ours);
+            let theirs = &without_times(theirs, &mut of_theirs);
+            return ours == theirs && are_near(&of_ours, &of_theirs);
+        }
+        false => (ours, theirs),
+    };
     if ours == theirs {
         return true;
     }
@@ -166,6 +175,40 @@ fn with_plain_numbers(value: &Value) -> Value {
         }
         other => other.clone(),
     }
+}
+
+/// A reply without the times of consumers and pending entries, which are put into `times`, and
+/// without numbers of Redis's nodes.
+fn without_times(value: &Value, times: &mut Vec<i64>) -> Value {
+    let Value::Many(kind, items) = value else { return value.clone() };
+    let nothing = || Value::Line(b":0".into());
+    let time_at = match &items[..] {
+        [Value::Bulk(..), Value::Bulk(..), Value::Line(_), Value::Line(_)] => Some(2),
+        [Value::Bulk(..), Value::Line(_), Value::Line(_)] => Some(1),
+        _ => None,
+    };
+    let mut before = None;
+    let without = items.iter().enumerate().map(|(at, item)| {
+        let name = before.replace(item).and_then(Value::bulk);
+        match (name, item.integer()) {
+            (Some(b"radix-tree-keys" | b"radix-tree-nodes"), Some(_)) => nothing(),
+            (Some(b"idle" | b"seen-time"), Some(time)) => {
+                times.push(time);
+                nothing()
+            }
+            (_, Some(time)) if time_at == Some(at) => {
+                times.push(time);
+                nothing()
+            }
+            _ => without_times(item, times),
+        }
+    });
+    Value::Many(*kind, without.collect())
+}
+
+fn are_near(ours: &[i64], theirs: &[i64]) -> bool {
+    let is_near = |(ours, theirs): (&i64, &i64)| (ours - theirs).abs() <= MILLIS;
+    ours.len() == theirs.len() && ours.iter().zip(theirs).all(is_near)
 }
 
 /// The kind of an array, and its items.

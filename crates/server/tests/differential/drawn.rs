@@ -1,6 +1,7 @@
 //! Commands that are drawn from a seed.
 
 mod places;
+mod streams;
 
 use fastrand::Rng;
 
@@ -338,6 +339,20 @@ get K
 select D
 ";
 
+/// Forms of commands, of which some are drawn more often.
+#[derive(Clone, Copy)]
+pub struct Forms {
+    all: &'static [&'static str],
+    often: &'static str,
+}
+
+impl Forms {
+    /// Of commands of all kinds.
+    pub const ANY: Self = Self { all: &[FORMS, places::FORMS], often: OFTEN };
+    /// Of streams.
+    pub const STREAMS: Self = Self { all: &[streams::FORMS], often: streams::OFTEN };
+}
+
 /// A command of a pipeline.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -401,22 +416,18 @@ pub struct Step {
     pub is_short: bool,
 }
 
-/// All commands.
-fn forms() -> impl Iterator<Item = &'static str> {
-    FORMS.lines().chain(places::FORMS.lines())
-}
-
 /// Names of all commands that are drawn.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    forms().filter_map(|form| form.split(' ').next())
+    let all = [Forms::ANY, Forms::STREAMS].into_iter().flat_map(|forms| forms.all);
+    all.flat_map(|forms| forms.lines()).filter_map(|form| form.split(' ').next())
 }
 
 /// The steps of a round, for this number of clients.
-pub fn steps(rng: &mut Rng, clients: usize) -> Vec<Step> {
-    (0..rng.usize(1..60)).map(|_| step(rng, clients)).collect()
+pub fn steps(rng: &mut Rng, clients: usize, forms: Forms) -> Vec<Step> {
+    (0..rng.usize(1..60)).map(|_| step(rng, clients, forms)).collect()
 }
 
-fn step(rng: &mut Rng, clients: usize) -> Step {
+fn step(rng: &mut Rng, clients: usize, forms: Forms) -> Step {
     let client = rng.usize(..clients);
     if rng.u8(..40) == 0 {
         // In a transaction it would run later, beside others.
@@ -428,7 +439,7 @@ fn step(rng: &mut Rng, clients: usize) -> Step {
         5..9 => rng.usize(2..10),
         _ => rng.usize(10..=50),
     };
-    let mut calls: Vec<_> = (0..count).map(|_| call(rng)).collect();
+    let mut calls: Vec<_> = (0..count).map(|_| call(rng, forms)).collect();
     if rng.u8(..60) == 0 {
         let noise: [&[u8]; 7] = [
             b"*1\r\nfoo\r\n",
@@ -455,17 +466,21 @@ fn short(rng: &mut Rng) -> Vec<Vec<u8>> {
     words(rng, form)
 }
 
-fn call(rng: &mut Rng) -> Call {
+fn call(rng: &mut Rng, of: Forms) -> Call {
     let is_often = rng.u8(..5) == 0;
-    let forms: Vec<_> = if is_often { OFTEN.lines().collect() } else { forms().collect() };
+    let forms: Vec<_> = match is_often {
+        true => of.often.lines().collect(),
+        false => of.all.iter().flat_map(|forms| forms.lines()).collect(),
+    };
     let form = one_of(rng, &forms);
     if matches!(form, "quit" | "reset" | "command" | "flushall [sync]") && rng.u8(..8) > 0 {
-        return call(rng);
+        return call(rng, of);
     }
     let mut args = words(rng, form);
     // Wrong ones could wait for ever, take what another server does not, or be endless.
     let is_left = |word: &[u8]| {
-        let blocks = [b"bl", b"br", b"bz"].iter().any(|begin| word.starts_with(*begin));
+        let begins: [&[u8]; 4] = [b"bl", b"br", b"bz", b"xread"];
+        let blocks = begins.iter().any(|begin| word.starts_with(begin));
         blocks
             || [&b"wait"[..], b"spop"].contains(&word)
             || word.ends_with(b"randmember")
@@ -475,7 +490,7 @@ fn call(rng: &mut Rng) -> Call {
         spoil(rng, &mut args);
     }
     if is_short(&args) {
-        return call(rng);
+        return call(rng, of);
     }
     match rng.u8(..12) {
         0 if !args[0].is_empty() => Call::Line(args),
@@ -527,6 +542,7 @@ fn words(rng: &mut Rng, form: &str) -> Vec<Vec<u8>> {
                 "PLACE" => {
                     args.extend(["LON", "LAT", "N"].map(|kind| argument(rng, kind)));
                 }
+                ":FIELD" => args.extend([argument(rng, "N"), argument(rng, "N")]),
                 "FV" => args.extend([argument(rng, "N"), argument(rng, "V")]),
                 kind => args.push(argument(rng, kind)),
             }
@@ -565,6 +581,10 @@ const SCRIPTS: &[&[u8]] = &[
     b"return ARGV[",
 ];
 
+/// Types of fields of bits.
+const BIT_FIELDS: &[&[u8]] =
+    &[b"u1", b"u8", b"i8", b"i5", b"u63", b"i64", b"i1", b"u17", b"i33", b"u64", b"i0", b"x"];
+
 /// An argument of a kind, or the word itself in letters of either case.
 fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
     let wrong = rng.u8(..12) == 0;
@@ -585,13 +605,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "BITS" if rng.u8(..20) == 0 => integer(rng),
         "BITS" if rng.u8(..8) == 0 => format!("#{}", rng.u8(..9)).into(),
         "BITS" => rng.u8(..70).to_string().into(),
-        "FIELD" => text(
-            rng,
-            &[
-                b"u1", b"u8", b"i8", b"i5", b"u63", b"i64", b"i1", b"u17", b"i33", b"u64", b"i0",
-                b"x",
-            ],
-        ),
+        "FIELD" => text(rng, BIT_FIELDS),
         "PATTERN" => text(rng, &[b"*", b"a*", b"key:*", b"*->a", b"a*->b", b"x*->"]),
         "R" if wrong => text(rng, &[b"9223372036854775807", b"-9223372036854775808", b"x", b""]),
         "R" => rng.i32(-12..12).to_string().into(),
@@ -626,6 +640,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         "V" => value(rng),
         "SCRIPT" => text(rng, SCRIPTS),
         "LON" | "LAT" | "SIZE" | "UNIT" => text(rng, places::arguments(kind)),
+        _ if let Some(kind) = kind.strip_prefix(':') => streams::argument(rng, kind),
         "ANY" => {
             let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);
             argument(rng, kind)

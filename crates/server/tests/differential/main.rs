@@ -11,6 +11,7 @@ mod scripts;
 mod lua;
 mod ended;
 mod blocked;
+mod streams;
 mod published;
 mod fixed;
 mod large;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use self::alike::alike;
-use self::drawn::Step;
+use self::drawn::{Forms, Step};
 use self::wire::{Ours, Pair, Theirs, Value};
 
 /// Connections to each server.
@@ -168,6 +169,11 @@ fn same_keys(check: &mut Pair, database: u8) -> Option<Difference> {
         let ends = check.call(&[b"PEXPIRETIME", key]);
         let reads: &[&[&[u8]]] = match &check.ours.call(&[b"TYPE", key]).shown()[..] {
             "+string" => &[&[b"GET", key]],
+            "+stream" => &[
+                &[b"XRANGE", key, b"-", b"+"],
+                &[b"XLEN", key],
+                &[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"],
+            ],
             "+hash" => &[&[b"HGETALL", key], &[b"HLEN", key]],
             "+list" => &[&[b"LRANGE", key, b"0", b"-1"], &[b"LLEN", key]],
             "+set" => &[&[b"SMEMBERS", key], &[b"SCARD", key]],
@@ -232,14 +238,14 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-#[test]
-fn replies_are_those_of_redis() {
+/// Draws commands for some seconds.
+fn compare(forms: Forms, seconds: u64) {
     let Some(both) = Both::start(None) else { return };
     let first = from_environment("CLEAVEDB_SEED").unwrap_or(1);
-    let seconds = from_environment("CLEAVEDB_DIFFERENTIAL_SECONDS").unwrap_or(5);
+    let seconds = from_environment("CLEAVEDB_DIFFERENTIAL_SECONDS").unwrap_or(seconds);
     let (begun, mut commands) = (Instant::now(), 0);
     for seed in first.. {
-        let steps = drawn::steps(&mut Rng::with_seed(seed), CLIENTS);
+        let steps = drawn::steps(&mut Rng::with_seed(seed), CLIENTS, forms);
         commands += steps.iter().map(|step| step.calls.len()).sum::<usize>();
         if let Some(difference) = both.play(&steps) {
             fail(&both, seed, steps, difference);
@@ -249,6 +255,16 @@ fn replies_are_those_of_redis() {
             return;
         }
     }
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    compare(Forms::ANY, 5);
+}
+
+#[test]
+fn replies_about_streams_are_those_of_redis() {
+    compare(Forms::STREAMS, 5);
 }
 
 /// Fails with as few commands as differ.

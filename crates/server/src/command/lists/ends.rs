@@ -195,7 +195,7 @@ pub fn blmove<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let sides = [Side::of(args[3])?, Side::of(args[4])?];
     let timeout = timeout(args[5])?;
     let moved = move_element([args[1], args[2]], sides, view)?;
-    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::Nil });
+    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::Nil, resumed: None });
     moved.map(Reply::Bulk).ok_or_else(block)
 }
 
@@ -203,7 +203,7 @@ pub fn blmove<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn brpoplpush<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let timeout = timeout(args[3])?;
     let moved = move_element([args[1], args[2]], [Side::Right, Side::Left], view)?;
-    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::Nil });
+    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::Nil, resumed: None });
     moved.map(Reply::Bulk).ok_or_else(block)
 }
 
@@ -230,7 +230,9 @@ fn pop_or_block<'a>(args: &[&'a [u8]], side: Side, view: &mut View<'a>) -> Answe
             let key = Bytes::copy_from_slice(key);
             Ok(Reply::bulks([key].into_iter().chain(popped)))
         }
-        None => Err(Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray })),
+        None => {
+            Err(Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray, resumed: None }))
+        }
     }
 }
 
@@ -288,6 +290,6 @@ pub fn lmpop<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn blmpop<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let terms = PopTerms::of(&args[2..])?;
     let timeout = timeout(args[1])?;
-    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray });
+    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray, resumed: None });
     terms.pop(view)?.ok_or_else(block)
 }

@@ -78,7 +78,9 @@ fn pop_or_block<'a>(args: &[&'a [u8]], are_greatest: bool, view: &mut View<'a>) 
             let parts = members.into_iter().flat_map(pair);
             Ok(Reply::Array([key].into_iter().chain(parts).collect()))
         }
-        None => Err(Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray })),
+        None => {
+            Err(Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray, resumed: None }))
+        }
     }
 }
 
@@ -131,6 +133,6 @@ pub fn zmpop<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn bzmpop<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let (keys, popped) = several(&args[2..])?;
     let timeout = timeout(args[1])?;
-    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray });
+    let block = || Halt::Block(KeyWait { timeout, in_transaction: Reply::NilArray, resumed: None });
     pop_several(keys, popped, view)?.ok_or_else(block)
 }

@@ -1,5 +1,7 @@
 //! Whether keys, elements and the register of collections fit together.
 
+mod streams;
+
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
@@ -54,7 +56,11 @@ impl Store {
                 wrong.push(format!("{at}: collection {id} is not registered there"));
             }
             let elements = found.remove(&id).unwrap_or_default();
-            wrong.extend(fault(collection, &elements).map(|what| format!("{at}: {what}")));
+            let fault = match collection.kind {
+                CollectionKind::Stream => streams::fault(&self.elements, &collection)?,
+                _ => fault(collection, &elements),
+            };
+            wrong.extend(fault.map(|what| format!("{at}: {what}")));
         }
         let lost = found.keys().filter(|id| !owners.contains_key(id));
         wrong

@@ -10,6 +10,7 @@ use crate::exec::Answer;
 use crate::exec::reads::{KeyPlace, KeyWalk};
 use crate::model::element::{self, PREFIX_LEN};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
+use crate::model::stream::StreamState;
 
 /// A collection, and the end of its life, in milliseconds since 1970.
 pub type OpenCollection = (Collection, Option<u64>);
@@ -20,7 +21,7 @@ pub type VisitElement<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// Which elements of a collection are visited.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementRange<'a> {
-    /// The part: [`element::MEMBERS`] or [`element::SCORES`].
+    /// The part: one of those of [`element`].
     pub part: u8,
     /// Between which names.
     pub range: (Bound<&'a [u8]>, Bound<&'a [u8]>),
@@ -64,19 +65,28 @@ impl<'a> View<'a> {
 
     /// An empty collection, which [`View::keep`] gives to a key.
     pub fn new_collection(&self, kind: CollectionKind) -> Answer<Collection> {
-        Ok(Collection { kind, id: self.reads.new_id()?, len: 0, head: 0 })
+        let (id, stream) = (self.reads.new_id()?, StreamState::default());
+        Ok(Collection { kind, id, len: 0, head: 0, stream })
     }
 
     /// Gives a key of the client's database a collection as it is by now; one without elements is
-    /// gone, and the key with it.
+    /// gone, and the key with it, but for a stream.
     pub fn keep(&mut self, key: &'a [u8], kept: OpenCollection) {
         let (collection, until) = kept;
-        if collection.len == 0 {
+        if collection.len == 0 && collection.kind != CollectionKind::Stream {
             self.effects.owners.insert(collection.id, None);
             return self.forget(key);
         }
         let content = KeyContent::Collection(collection);
         self.put_record(self.database, key, KeyRecord { until, content });
+    }
+
+    /// Gives a key of the client's database its collection as it is by now, with no more elements
+    /// than it had: clients that wait for elements wait on.
+    pub fn keep_waiting(&mut self, key: &'a [u8], kept: OpenCollection) {
+        let (collection, until) = kept;
+        let content = KeyContent::Collection(collection);
+        self.rewrite(self.database, key, KeyRecord { until, content });
     }
 
     /// Removes a key of the client's database with its collection and all elements.
@@ -156,7 +166,7 @@ impl<'a> View<'a> {
     /// A copy of a collection with an id of its own, for any key.
     pub fn copy_of(&mut self, collection: Collection) -> Answer<Collection> {
         let copy = Collection { id: self.reads.new_id()?, ..collection };
-        for part in [element::MEMBERS, element::SCORES] {
+        for part in 0..element::PARTS {
             let mut found = Vec::new();
             self.elements(
                 collection.id,

@@ -332,6 +332,10 @@ const text = (shown) => {
 
 // The elements of a collection: those of a scan stand behind its cursor.
 const elements = (kind, value) => {
+  if (kind === "stream") {
+    const rows = value.map(([id, fields]) => [toText(id), { rest: fields.map(toText).join(" ") }]);
+    return h("div", { className: "scroll" }, table("Entries", ["Entry", "Fields and values"], rows));
+  }
   const items = Array.isArray(value[1]) ? value[1] : value;
   const pairs = kind === "hash" || kind === "zset";
   const rows = pairs

@@ -230,6 +230,42 @@ ZMPOP 2 none z MAX
 BZPOPMAX z 0
 ZADD z 1 x 2 y
 ZREM z x y
+XADD x 1 a b
+XADD x MAXLEN 1 2 a b
+XADD x MAXLEN 1 NOMKSTREAM 3 a b
+XADD x 3 a b
+XADD x 4 a b
+XADD x MAXLEN ~ 0 5 a b
+XADD x 6 a b
+XADD x 7 a b
+XADD none NOMKSTREAM 7 a b
+XTRIM x MAXLEN 5
+XTRIM x MAXLEN 1
+XSETID x 9
+XDEL x 99
+XDEL x 7
+XADD x 10 a b
+XADD x 11 a b
+XGROUP CREATE x g 0
+XGROUP CREATE x g 0
+XGROUP CREATE y g 0 MKSTREAM
+XGROUP SETID x g 0
+XGROUP CREATECONSUMER x g one
+XGROUP CREATECONSUMER x g one
+XREADGROUP GROUP g one COUNT 1 STREAMS x >
+XREADGROUP GROUP g two STREAMS x >
+XREADGROUP GROUP g two STREAMS x >
+XREADGROUP GROUP g three STREAMS x 0
+XREAD STREAMS x 0
+XCLAIM x g four 0 10
+XCLAIM x g five 0 99
+XAUTOCLAIM x g six 0 0
+XACK x g 10
+XGROUP DELCONSUMER x g one
+XGROUP DELCONSUMER x g none
+XGROUP DESTROY x g
+XGROUP DESTROY x g
+DEL x y
 FLUSHDB
 ";
 
@@ -243,7 +279,7 @@ fn events(client: &mut Client) -> Vec<String> {
 fn changes_of_keys_are_told_alike() {
     let Some(both) = Both::start(None) else { return };
     let [mut listening, mut writing] = [both.pair(), both.pair()];
-    for classes in ["KEA", "Kg$", "El", "Kz", ""] {
+    for classes in ["KEA", "Kg$", "El", "Kz", "Et", ""] {
         writing.call(&[b"CONFIG", b"SET", b"notify-keyspace-events", classes.as_bytes()]);
         writing.call(&[b"FLUSHALL"]);
         listening.call(&[b"PSUBSCRIBE", b"*"]);

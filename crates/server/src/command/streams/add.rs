@@ -11,7 +11,8 @@ use crate::model::record::Collection;
 use crate::model::stream::{StreamId, of_fields};
 use crate::resp::reply::Reply;
 
-/// Entries that are trimmed together if a trim may leave some: those of one node of Redis.
+/// Entries that are trimmed together if a trim may leave some: those of one node of Redis. The
+/// last ones go with all others.
 const TRIMMED_AT_ONCE: u64 = 100;
 
 /// Most entries that such a trim takes without a limit of its own.
@@ -52,7 +53,7 @@ impl Trim {
                 count
             }
         };
-        if self.limit.is_none() {
+        if self.limit.is_none() || count == stream.len {
             return Ok(count);
         }
         // The first entry has this place among those that are trimmed together.

@@ -15,6 +15,7 @@ xadd :KEY minid :ID :NEW :FIELD
 xadd :KEY minid = :ID nomkstream :NEW :FIELD
 xtrim :KEY maxlen O
 xtrim :KEY minid :ID
+xtrim :KEY maxlen ~ 0
 xtrim :KEY maxlen = O limit O
 xdel :KEY :ID+
 xsetid :KEY :ID [entriesadded O] [maxdeletedid :ID]

@@ -83,21 +83,35 @@ impl FoundStream {
         if !self.consumers.keys().all(|(group, _)| self.groups.contains_key(group)) {
             return Some("a consumer has no group".to_owned());
         }
-        self.groups.iter().find_map(|(name, group)| self.group_fault(name, group))
+        self.wrong_count()
     }
 
-    fn group_fault(&self, name: &[u8], group: &GroupState) -> Option<String> {
-        let of_group = |given: &GivenEntry| given.0 == name;
-        let mut consumers = self.consumers.iter().filter(|((of, _), _)| of == name);
-        let pending = self.pending.keys().filter(|given| of_group(given)).count() as u64;
-        let found = (consumers.clone().count() as u64, pending);
-        let is_true = |(key, consumer): (&(Vec<u8>, Vec<u8>), &ConsumerState)| {
-            let owned = self.owned.iter().filter(|(given, of)| of_group(given) && *of == key.1);
-            owned.count() as u64 == consumer.pending
+    /// A group or a consumer whose counts are not those of what was found.
+    fn wrong_count(&self) -> Option<String> {
+        let mut of_groups = BTreeMap::<&[u8], (u64, u64)>::new();
+        let mut of_consumers = BTreeMap::<(&[u8], &[u8]), u64>::new();
+        for (group, _) in self.consumers.keys() {
+            of_groups.entry(group).or_default().0 += 1;
+        }
+        for ((group, _), consumer) in &self.owned {
+            of_groups.entry(group).or_default().1 += 1;
+            *of_consumers.entry((group, consumer)).or_default() += 1;
+        }
+        let group = self.groups.iter().find_map(|(name, group)| {
+            let found = of_groups.get(&**name).copied().unwrap_or_default();
+            let name = name.escape_ascii();
+            let is_true = found == (group.consumers, group.pending);
+            (!is_true).then(|| format!("group '{name}' has {found:?} and tells {group:?}"))
+        });
+        let consumer = || {
+            self.consumers.iter().find_map(|((group, name), consumer)| {
+                let found = of_consumers.get(&(group, name)).copied().unwrap_or_default();
+                let name = name.escape_ascii();
+                let is_true = found == consumer.pending;
+                (!is_true).then(|| format!("consumer '{name}' has {found} and tells {consumer:?}"))
+            })
         };
-        let are_true = found == (group.consumers, group.pending) && consumers.all(is_true);
-        let name = name.escape_ascii();
-        (!are_true).then(|| format!("group '{name}' has wrong counts: {group:?} of {found:?}"))
+        group.or_else(consumer)
     }
 }
 

@@ -4,6 +4,7 @@ mod configuration;
 mod kills;
 mod packages;
 mod running;
+mod streams;
 mod tls;
 mod tour;
 mod users;

@@ -36,8 +36,8 @@ use crate::tls;
 const POOL_PER_PROCESSOR: usize = 4;
 const POOL_MIN: usize = 16;
 
-/// Bytes of the stack of such a thread: scripts nest calls, as far as Lua lets them.
-const POOL_STACK: usize = 16 << 20;
+/// Bytes of the stack of a thread that runs commands: scripts nest calls, as far as Lua lets them.
+const STACK: usize = 16 << 20;
 
 /// How long clients have to take their last replies.
 const STOP_TIME: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ impl Running {
             .worker_threads(1)
             .max_blocking_threads(POOL_MIN.max(POOL_PER_PROCESSOR * processors))
             .thread_name("cleave-pool")
-            .thread_stack_size(POOL_STACK)
+            .thread_stack_size(STACK)
             .enable_all()
             .build()?;
         let config = shared.config.load_full();
@@ -232,12 +232,12 @@ fn worker(number: usize, rooms: Rooms, beats: Option<Arc<WorkerBeats>>) -> io::R
     let (accepted, sockets) = unbounded_channel();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let of_thread = clients.clone();
-    let thread =
-        std::thread::Builder::new().name(format!("cleave-worker-{number}")).spawn(move || {
-            let connections = LocalSet::new();
-            beats.map(|beats| connections.spawn_local(beats.beat(number)));
-            connections.block_on(&runtime, serve_all(sockets, rooms, of_thread));
-        })?;
+    let thread = std::thread::Builder::new().name(format!("cleave-worker-{number}"));
+    let thread = thread.stack_size(STACK).spawn(move || {
+        let connections = LocalSet::new();
+        beats.map(|beats| connections.spawn_local(beats.beat(number)));
+        connections.block_on(&runtime, serve_all(sockets, rooms, of_thread));
+    })?;
     Ok(Worker { door: Door { clients, accepted }, thread })
 }
 

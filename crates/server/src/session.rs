@@ -252,7 +252,7 @@ impl ClientSession {
                 own::run(self, shared, command.name, args)
             }
             name if name.starts_with("cleave.") => own::run(self, shared, name, args),
-            _ if command.is_script() => self.eval(shared, command, args),
+            _ if command.is_script() => self.eval(shared, command, args, may_wait),
             name if name.starts_with("acl|") => self.acl(shared, name, args, may_wait),
             name if name.starts_with("client|") => self.client(shared, name, args),
             name => sessionless::run(shared, name, args),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -13,6 +13,9 @@ use super::engine;
 /// Most scripts that are known, and most bytes of them: the one that was not used for longest goes.
 const SCRIPTS_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 const BYTES_MAX: usize = 32 << 20;
+
+/// Runs of a script that are not tried where it may not wait, once that was in vain.
+const UNTRIED: u32 = 100;
 
 /// The flags that a first line `#!lua flags=a,b` may have; those but the first change nothing here.
 const FLAGS: [&[u8]; 5] =
@@ -28,6 +31,8 @@ pub struct Script {
     pub writes_nothing: Option<bool>,
     /// Whether it was seen to use keys that it was not called with.
     pub uses_others: AtomicBool,
+    /// Its next runs that are not tried where they may not wait.
+    untried: AtomicU32,
 }
 
 impl Script {
@@ -42,8 +47,20 @@ impl Script {
             code = &text[end..];
         }
         engine::check(code)?;
-        let uses_others = AtomicBool::new(false);
-        Ok(Self { sha: sha1_hex(text), code: code.to_vec(), writes_nothing, uses_others })
+        let (uses_others, untried) = (AtomicBool::new(false), AtomicU32::new(0));
+        Ok(Self { sha: sha1_hex(text), code: code.to_vec(), writes_nothing, uses_others, untried })
+    }
+
+    /// Notes that it was too long or has failed where it may not wait: it is not soon tried again.
+    pub fn note_try(&self) {
+        self.untried.store(UNTRIED, Ordering::Relaxed);
+    }
+
+    /// Whether its next run is to be tried where it may not wait.
+    pub fn is_to_be_tried(&self) -> bool {
+        let left = self.untried.load(Ordering::Relaxed);
+        self.untried.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
     }
 }
 
@@ -97,9 +114,14 @@ impl Scripts {
         self.known.lock().by_sha.get(&sha).cloned()
     }
 
+    /// The script of a text, if it is known.
+    pub fn of_text(&self, text: &[u8]) -> Option<Arc<Script>> {
+        self.known.lock().by_sha.get(&sha1_hex(text)).cloned()
+    }
+
     /// The script of a text, which is known from now on, or what is wrong with that.
     pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, Vec<u8>> {
-        if let Some(known) = self.named(sha1_hex(text).as_bytes()) {
+        if let Some(known) = self.of_text(text) {
             return Ok(known);
         }
         let script = Arc::new(Script::of(text)?);

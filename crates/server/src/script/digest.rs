@@ -4,5 +4,6 @@ use sha1::{Digest, Sha1};
 
 /// The digest of a text, in hexadecimal digits.
 pub fn sha1_hex(text: &[u8]) -> String {
-    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = Sha1::digest(text).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

@@ -50,19 +50,24 @@ impl JsonSettings {
 pub(super) fn library(lua: &Lua, watch: &Rc<ScriptWatch>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let settings = Rc::new(JsonSettings::new(watch.clone()));
-    let of = |name: &'static str, run: JsonFunction| {
+    let add = |name: &'static str, chooses: bool, run: JsonFunction| {
         let settings = settings.clone();
         let function = lua.create_function(move |lua, given: MultiValue| {
+            if chooses {
+                settings.watch.spend();
+            }
             run(&settings, lua, &Given::new(lua, &given, name))
         });
         function.and_then(|function| library.set(name, function))
     };
+    let of = |name, run| add(name, false, run);
     of("encode", |settings, lua, given| {
         let mut encoder = JsonWriter { lua, settings, json: Vec::new() };
         encoder.value(given.value(0), 0)?;
         lua.pack(Bytes(&encoder.json))
     })?;
     of("decode", decode)?;
+    let of = |name, run| add(name, true, run);
     of("encode_max_depth", |settings, _, given| number(&settings.encode_depth, given, 0))?;
     of("decode_max_depth", |settings, _, given| number(&settings.decode_depth, given, 0))?;
     of("encode_number_precision", |settings, _, given| match given.integer_or(0, 14)? {

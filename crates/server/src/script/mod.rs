@@ -1,5 +1,6 @@
-//! Scripts: Lua 5.1 as Redis has it, in a state of its own for each run, so that none leaves
-//! anything behind for another, whatever it does to its libraries.
+//! Scripts: Lua 5.1 as Redis has it. A thread runs one after another in a state whose tables are
+//! locked, so that none leaves anything behind for another; one that has failed, or has changed what
+//! the next one would find, is the last one of its state.
 
 mod digest;
 mod thrown;
@@ -17,4 +18,5 @@ mod engine;
 mod cache;
 
 pub use self::cache::{RunningScript, Script, Scripts};
-pub use self::engine::{ScriptEnd, ScriptHost, ScriptRun, run};
+pub use self::engine::{ScriptEnd, ScriptHost, ScriptLimits, ScriptRun, run};
+pub use self::values::MEMORY_MAX;

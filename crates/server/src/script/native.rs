@@ -3,21 +3,63 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::{Lua, Table};
+use mlua::{Lua, Table, Value};
 
 use super::digest::sha1_hex;
 use super::thrown::{Thrown, line};
-use super::watch::ScriptWatch;
+use super::watch::{Ended, ScriptWatch};
 use super::{bits, json, message_pack, strings, structs};
 use crate::observe::info::REDIS_VERSION;
+use crate::resp::reply::Protocol;
+
+/// What a script has chosen, and the next one does not find.
+#[derive(Default)]
+pub(super) struct ScriptChoices {
+    /// The version of the protocol in which it sees replies.
+    pub(super) protocol: Cell<Protocol>,
+    /// What numbers are drawn from: by chance without one.
+    seed: Cell<Option<u64>>,
+}
+
+impl ScriptChoices {
+    /// Chooses as a script does that has chosen nothing yet.
+    pub(super) fn forget(&self) {
+        self.protocol.set(Protocol::Two);
+        self.seed.set(None);
+    }
+
+    /// The next number below 1 of those that `drand48` of C draws.
+    fn next(&self) -> f64 {
+        let last = self.seed.get().unwrap_or_else(|| fastrand::u64(..));
+        let next = last.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & ((1 << 48) - 1);
+        self.seed.set(Some(next));
+        let most = i64::from(i32::MAX);
+        ((next >> 17) as i64 % most) as f64 / most as f64
+    }
+}
 
 /// The functions that need no host.
-pub(super) fn functions(lua: &Lua, watch: &Rc<ScriptWatch>) -> mlua::Result<Table> {
+pub(super) fn functions(
+    lua: &Lua,
+    watch: &Rc<ScriptWatch>,
+    choices: &Rc<ScriptChoices>,
+) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let sha1 = |_: &Lua, text: mlua::LuaString| Ok(sha1_hex(&text.as_bytes()));
     native.set("sha1hex", lua.create_function(sha1)?)?;
     native.set("line", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
-    native.set("seen", lua.create_function(Thrown::seen)?)?;
+    let of_seen = watch.clone();
+    let seen = move |lua: &Lua, caught: Value| match Thrown::is_of_memory(&caught) {
+        true => Err(of_seen.end(lua, Ended::Greedy)),
+        false => Thrown::seen(lua, caught),
+    };
+    native.set("seen", lua.create_function(seen)?)?;
+    let of_spend = watch.clone();
+    let spend = move |_: &Lua, ()| {
+        of_spend.spend();
+        Ok(())
+    };
+    native.set("spend", lua.create_function(spend)?)?;
     native.set("door", lua.create_function(Thrown::door)?)?;
     native.set("version", REDIS_VERSION)?;
     native.set("string", strings::library(lua, watch)?)?;
@@ -27,21 +69,19 @@ pub(super) fn functions(lua: &Lua, watch: &Rc<ScriptWatch>) -> mlua::Result<Tabl
     libraries.set("cmsgpack", message_pack::library(lua, watch)?)?;
     libraries.set("struct", structs::library(lua)?)?;
     native.set("libraries", libraries)?;
-    let drawn = Rc::new(Cell::new(fastrand::u64(..)));
-    let seeded = drawn.clone();
-    native.set("random", lua.create_function(move |_, ()| Ok(next(&drawn)))?)?;
+    let of_random = choices.clone();
+    native.set("random", lua.create_function(move |_, ()| Ok(of_random.next()))?)?;
+    let of_seed = choices.clone();
     let seed = move |_: &Lua, seed: f64| {
-        seeded.set(u64::from(seed as i64 as u32) << 16 | 0x330e);
+        of_seed.seed.set(Some(u64::from(seed as i64 as u32) << 16 | 0x330e));
         Ok(())
     };
     native.set("seed", lua.create_function(seed)?)?;
+    let of_protocol = choices.clone();
+    let set_protocol = move |_: &Lua, number: i64| {
+        of_protocol.protocol.set(if number == 3 { Protocol::Three } else { Protocol::Two });
+        Ok(())
+    };
+    native.set("set_protocol", lua.create_function(set_protocol)?)?;
     Ok(native)
-}
-
-/// The next number below 1 of those that `drand48` of C draws.
-fn next(drawn: &Cell<u64>) -> f64 {
-    let next = drawn.get().wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & ((1 << 48) - 1);
-    drawn.set(next);
-    let most = i64::from(i32::MAX);
-    ((next >> 17) as i64 % most) as f64 / most as f64
 }

@@ -1,16 +1,17 @@
--- What each script finds: the libraries of Lua as Redis has them, and its own, all of them locked.
--- Called with functions of the server, and the keys and arguments of the script. Returns a function
--- that calls the script and returns whether it ended well, and its value or its error.
-local native, keys, arguments = ...
-local error, pairs, rawset, select, setmetatable, tostring, type =
-  error, pairs, rawset, select, setmetatable, tostring, type
+-- What each script finds: the libraries of Lua as Redis has them, and its own, all of them locked,
+-- so that a script leaves nothing for the next one. Called with functions of the server. Returns a
+-- function that calls a script and returns whether it ended well, and its value or its error.
+local native = ...
+local error, pairs, rawget, rawset, select, setmetatable, tostring, type =
+  error, pairs, rawget, rawset, select, setmetatable, tostring, type
 local raw_pcall, raw_xpcall, raw_loadstring, byte = pcall, xpcall, loadstring, string.byte
 local READONLY = 'Attempt to modify a readonly table'
 
 local globals, real, locked = _G, {}, {}
 
--- What is told of the metatable of a locked table.
-local meta = setmetatable({}, {__newindex = function() error(READONLY, 2) end})
+-- What is told of the metatable of a locked table, and of its own.
+local meta = {}
+setmetatable(meta, {__newindex = function() error(READONLY, 2) end, __metatable = meta})
 locked[meta] = true
 
 -- A table in place of another, which cannot be reached through it. What is read there is the
@@ -58,14 +59,15 @@ real.pcall = function(...) return caught(raw_pcall(...)) end
 -- The handler runs where the error is caught: hooks, which end a script, are off where it came up.
 local function handled(handler, is_well, first, ...)
   if is_well then return true, first, ... end
-  return false, select(2, raw_pcall(handler, native.seen(first)))
+  return false, native.seen(select(2, raw_pcall(handler, native.seen(first))))
 end
 real.xpcall = function(body, handler) return handled(handler, raw_pcall(body)) end
 real.loadstring = function(text, name)
   if type(text) == 'string' and byte(text) == 27 then
     return nil, "unexpected symbol near '\27'"
   end
-  return raw_loadstring(text, name or text)
+  local body, why = raw_loadstring(text, name or text)
+  return body, native.seen(why)
 end
 real.load = function(piece, name)
   local pieces = {}
@@ -82,6 +84,81 @@ end
 real.setmetatable = function(table, meta)
   if locked[table] then error(READONLY, 0) end
   return setmetatable(table, meta)
+end
+
+-- Fails, in the script, unless an argument of its call of a function is of a type.
+local function need(value, kind, at, name)
+  if type(value) == kind then return value end
+  local got = value == nil and 'no value' or type(value)
+  error(("bad argument #%d to '%s' (%s expected, got %s)"):format(at, name, kind, got), 3)
+end
+
+-- A script that tunes the collector of garbage leaves that to the next one.
+local collect = real.collectgarbage
+local options = {collect = false, count = false, step = false}
+for _, name in pairs {'stop', 'restart', 'setpause', 'setstepmul'} do options[name] = true end
+real.collectgarbage = function(option, ...)
+  option = need(option == nil and 'collect' or option, 'string', 1, 'collectgarbage')
+  if options[option] == nil then
+    error(("bad argument #1 to 'collectgarbage' (invalid option '%s')"):format(option), 2)
+  end
+  if options[option] then native.spend() end
+  return collect(option, ...)
+end
+
+-- In place of functions of C, which cannot be ended, and write to locked tables.
+local function unlocked(list)
+  if locked[list] then error(READONLY, 0) end
+  return list
+end
+
+local function whole(number) return number - number % 1 end
+
+real.table.insert = function(...)
+  local count, list, at, value = select('#', ...), ...
+  local last = #unlocked(need(list, 'table', 1, 'insert')) + 1
+  if count == 2 then
+    rawset(list, last, at)
+  elseif count == 3 then
+    at = whole(need(real.tonumber(at) or at, 'number', 2, 'insert'))
+    for i = last, at + 1, -1 do rawset(list, i, rawget(list, i - 1)) end
+    rawset(list, at, value)
+  else
+    error("wrong number of arguments to 'insert'", 2)
+  end
+end
+
+real.table.remove = function(list, at)
+  local last = #unlocked(need(list, 'table', 1, 'remove'))
+  at = at == nil and last or whole(need(real.tonumber(at) or at, 'number', 2, 'remove'))
+  if at < 1 or at > last then return end
+  local value = rawget(list, at)
+  for i = at, last - 1 do rawset(list, i, rawget(list, i + 1)) end
+  rawset(list, last, nil)
+  return value
+end
+
+local sort = real.table.sort
+real.table.sort = function(list, less)
+  unlocked(need(list, 'table', 1, 'sort'))
+  if less == nil then return sort(list) end
+  need(less, 'function', 2, 'sort')
+  return sort(list, function(one, other) return less(one, other) end)
+end
+
+real.table.foreachi = function(list, body)
+  need(body, 'function', 2, 'foreachi')
+  for i = 1, #need(list, 'table', 1, 'foreachi') do
+    local found = body(i, rawget(list, i))
+    if found ~= nil then return found end
+  end
+end
+
+local rep = real.string.rep
+real.string.rep = function(text, count)
+  local kind = type(text) == 'number' and 'number' or 'string'
+  count = need(real.tonumber(count) or count, 'number', 2, 'rep')
+  return need(text, kind, 1, 'rep') == '' and '' or rep(text, count)
 end
 
 -- Coroutines in coroutines take room that Lua 5.1 does not count.
@@ -138,9 +215,6 @@ local redis = {
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
   REDIS_VERSION = native.version,
   REDIS_VERSION_NUM = major * 65536 + minor * 256 + patch,
-  call = native.call,
-  pcall = native.pcall,
-  acl_check_cmd = native.allows,
   error_reply = single('err'),
   status_reply = single('ok'),
   replicate_commands = function() return true end,
@@ -187,9 +261,14 @@ for name, library in pairs(real) do
 end
 local of_strings = real.getmetatable('')
 of_strings.__index, of_strings.__metatable = real.string, meta
-real.KEYS, real.ARGV, real._G = keys, arguments, globals
+real._G = globals
 lock(real, globals, function(_, name)
   error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
 end)
 
-return function(script) return raw_xpcall(script, with_place) end
+-- Calls a script, which finds commands, keys and arguments of its own.
+return function(script, call, try, allows, keys, arguments)
+  depth, real.KEYS, real.ARGV = 0, keys, arguments
+  redis.call, redis.pcall, redis.acl_check_cmd = call, try, allows
+  return raw_xpcall(script, with_place)
+end

@@ -39,6 +39,15 @@ impl Thrown {
         }
     }
 
+    /// Whether an error that a script has caught says that there is no memory left.
+    pub(super) fn is_of_memory(caught: &Value) -> bool {
+        match caught {
+            Value::String(words) => *words == "not enough memory",
+            Value::Error(error) => has_no_memory(error),
+            _ => false,
+        }
+    }
+
     /// What a script sees of an error that it has caught.
     pub(super) fn seen(lua: &Lua, caught: Value) -> mlua::Result<Value> {
         let Value::Error(error) = caught else { return Ok(caught) };
@@ -79,6 +88,14 @@ impl fmt::Display for Thrown {
 }
 
 impl std::error::Error for Thrown {}
+
+fn has_no_memory(error: &mlua::Error) -> bool {
+    match error {
+        mlua::Error::MemoryError(_) => true,
+        mlua::Error::CallbackError { cause, .. } => has_no_memory(cause),
+        _ => false,
+    }
+}
 
 /// What an error says, without where in our own code it came up.
 pub(super) fn text_of(error: &mlua::Error) -> String {

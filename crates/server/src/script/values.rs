@@ -8,8 +8,8 @@ use crate::resp::reply::{Protocol, Reply, decimal, double};
 const DEPTH_MAX: usize = 1000;
 const BYTES_MAX: usize = 256 << 20;
 
-/// Most bytes of a state, and of what a function makes in it.
-pub(super) const MEMORY_MAX: usize = 64 << 20;
+/// Most bytes of the Lua of a script, and of what a function makes in it.
+pub const MEMORY_MAX: usize = 64 << 20;
 
 /// What each value in a reply counts besides its bytes.
 const VALUE_BYTES: usize = 256;

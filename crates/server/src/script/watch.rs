@@ -1,6 +1,6 @@
 //! What ends a script that takes too long.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -16,36 +16,58 @@ pub enum Ended {
     Late,
     /// `SCRIPT KILL` has ended it.
     Killed,
+    /// It needs more memory than scripts have.
+    Greedy,
     /// What runs its commands has ended it.
     ByHost,
 }
 
-/// Looks after a script that runs.
+/// Looks after the scripts of a state.
 pub(super) struct ScriptWatch {
-    until: Option<Instant>,
-    is_killed: Box<dyn Fn() -> bool>,
+    until: Cell<Option<Instant>>,
+    is_killed: RefCell<Box<dyn Fn() -> bool>>,
     ended: Cell<Option<Ended>>,
+    /// Whether a script has changed what the next one would find.
+    is_spent: Cell<bool>,
 }
 
 impl ScriptWatch {
-    /// For a script that is to end at a time, or when `is_killed` says so.
-    pub(super) fn new(until: Option<Instant>, is_killed: Box<dyn Fn() -> bool>) -> Rc<Self> {
-        Rc::new(Self { until, is_killed, ended: Cell::new(None) })
+    /// For a state in which no script has run.
+    pub(super) fn new(lua: &Lua) -> mlua::Result<Rc<Self>> {
+        let watch = Rc::new(Self {
+            until: Cell::new(None),
+            is_killed: RefCell::new(Box::new(|| false)),
+            ended: Cell::new(None),
+            is_spent: Cell::new(false),
+        });
+        let looking = watch.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
+        lua.set_global_hook(triggers, move |lua, _| looking.look(lua).map(|()| VmState::Continue))?;
+        Ok(watch)
     }
 
-    /// Ends what runs in a state from now on when it is to end.
-    pub(super) fn begin(self: &Rc<Self>, lua: &Lua) -> mlua::Result<()> {
-        let looking = self.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
-        lua.set_global_hook(triggers, move |lua, _| looking.look(lua).map(|()| VmState::Continue))
+    /// Ends what runs from now on at a time, or when `is_killed` says so.
+    pub(super) fn begin(&self, until: Option<Instant>, is_killed: Box<dyn Fn() -> bool>) {
+        self.until.set(until);
+        *self.is_killed.borrow_mut() = is_killed;
+    }
+
+    /// Notes that the script has changed what the next one would find.
+    pub(super) fn spend(&self) {
+        self.is_spent.set(true);
+    }
+
+    /// Whether the next script finds what the first one has found.
+    pub(super) fn is_as_new(&self) -> bool {
+        !self.is_spent.get() && self.ended.get().is_none()
     }
 
     /// Fails if the script is to end.
     pub(super) fn look(&self, lua: &Lua) -> mlua::Result<()> {
-        let is_late = || self.until.is_some_and(|until| Instant::now() >= until);
+        let is_late = || self.until.get().is_some_and(|until| Instant::now() >= until);
         match self.ended.get() {
             Some(why) => Err(self.end(lua, why)),
-            None if (self.is_killed)() => Err(self.end(lua, Ended::Killed)),
+            None if (self.is_killed.borrow())() => Err(self.end(lua, Ended::Killed)),
             None if is_late() => Err(self.end(lua, Ended::Late)),
             None => Ok(()),
         }

@@ -134,30 +134,15 @@ impl SessionCalls {
         self.gathered.clear();
     }
 
-    /// Counts a command of a script.
-    pub(super) fn add_of_script(
+    /// Counts the commands of a transaction or a script.
+    pub(super) fn add_inner(
         &self,
         observer: &Observer,
         client: &Connected,
-        command: &CommandRow,
-        args: &[&[u8]],
-        time: Duration,
-        reply: &Reply,
+        commands: &[InnerCall<'_>],
     ) {
-        self.add(observer, client, command, args, time, error_of(reply));
-    }
-
-    /// Counts the commands of a transaction that began at a time.
-    pub(super) fn add_queued(
-        &mut self,
-        observer: &Observer,
-        client: &Connected,
-        mut begun: Instant,
-        commands: &[QueuedCall<'_>],
-    ) {
-        for QueuedCall { command, args, ended, error } in commands {
-            let time = ended.duration_since(std::mem::replace(&mut begun, *ended));
-            self.add(observer, client, command, args, time, error.as_ref());
+        for InnerCall { command, args, time, error } in commands {
+            self.add(observer, client, command, args, *time, error.as_ref());
         }
     }
 
@@ -168,11 +153,12 @@ impl SessionCalls {
     }
 }
 
-/// A command of a transaction: when it ended, and the error that it has answered, if it has.
-pub(super) struct QueuedCall<'a> {
+/// A command of a transaction or a script: how long it took, and the error that it has answered, if
+/// it has.
+pub(super) struct InnerCall<'a> {
     pub(super) command: &'static CommandRow,
     pub(super) args: &'a [&'a [u8]],
-    pub(super) ended: Instant,
+    pub(super) time: Duration,
     pub(super) error: Option<Bytes>,
 }
 

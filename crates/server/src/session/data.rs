@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use smallvec::SmallVec;
 
 use super::script_call::ScriptCall;
-use super::scripts;
+use super::scripts::{self, HowRun};
 use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow, flag};
 use crate::exec::{
@@ -85,32 +85,33 @@ impl ClientSession {
         shared: &Arc<ServerShared>,
         command: &CommandRow,
         args: &[&[u8]],
+        may_wait: bool,
     ) -> Answer {
-        let call = ScriptCall::of(shared, command.name, args)?;
+        let call = ScriptCall::of(shared, command.name, args, may_wait)?;
         let store = &shared.store;
         loop {
             let holds_all = call.script.uses_others.load(Ordering::Relaxed);
             let _held = match call.reads_only {
                 true => Some(Held::new()),
-                false if holds_all => store.locks.take_all(true),
-                false => store.hold(call.keys, true),
+                false if holds_all => store.locks.take_all(may_wait),
+                false => store.hold(call.keys, may_wait),
             }
             .ok_or(Halt::Wait)?;
             let reads = match call.reads_only {
-                true => store.reads_at_once(true),
-                false => store.reads(true),
+                true => store.reads_at_once(may_wait),
+                false => store.reads(may_wait),
             };
             let arena = Bump::new();
             let moment = shared.moment(&reads, now());
             let view = moment.view(self.database);
-            let has_all = holds_all || call.reads_only;
-            let ran = self.run_script(shared, &call, has_all, &arena, view);
+            let how = HowRun { has_all: holds_all || call.reads_only, may_wait };
+            let ran = self.run_script(shared, &call, how, &arena, view);
             let (Some(answer), view, published) = ran else {
                 call.script.uses_others.store(true, Ordering::Relaxed);
                 continue;
             };
             let reply = answer?;
-            self.commit_serving(shared, view.into_effects(), moment, true)?;
+            self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
             scripts::publish(shared, &published);
             return Ok(reply);
         }

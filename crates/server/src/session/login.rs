@@ -114,13 +114,24 @@ impl ClientSession {
         args: &[&[u8]],
     ) -> Option<Denied> {
         let denied = self.user.rules.load().denied(command, args)?;
-        let (reason, object) = match denied {
+        self.note_denied(shared, command, args, &denied);
+        Some(denied)
+    }
+
+    /// Notes why a command is not allowed.
+    pub(super) fn note_denied(
+        &self,
+        shared: &ServerShared,
+        command: &CommandRow,
+        args: &[&[u8]],
+        denied: &Denied,
+    ) {
+        let (reason, object) = match *denied {
             Denied::Command => ("command", command.name.as_bytes()),
             Denied::Key(at) => ("key", args[at]),
             Denied::Channel(at) => ("channel", args[at]),
         };
         self.log(shared, reason, object.to_vec(), self.user.name.clone());
-        Some(denied)
     }
 
     fn log(&self, shared: &ServerShared, reason: &'static str, object: Vec<u8>, user: Vec<u8>) {

@@ -7,8 +7,16 @@ use crate::command::args::{is, number};
 use crate::command::help::{self, help};
 use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
-use crate::script::{RunningScript, Script};
+use crate::script::{MEMORY_MAX, RunningScript, Script, ScriptLimits};
 use crate::shared::ServerShared;
+
+/// What each argument counts besides its bytes.
+pub(super) const ARGUMENT_BYTES: usize = 64;
+
+/// What a run where it may not wait takes at most: bytes of arguments, time, and bytes of its Lua.
+const SHORT_BYTES: usize = 64 << 10;
+const SHORT_TIME: Duration = Duration::from_millis(1);
+const SHORT_MEMORY: usize = 1 << 20;
 
 /// `SCRIPT EXISTS | FLUSH | HELP | KILL | LOAD`
 pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer {
@@ -29,13 +37,17 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
         }),
         "script|kill" if scripts.kill() => Ok(Reply::OK),
         "script|kill" => Err(Halt::error("NOTBUSY No scripts in execution right now.")),
-        "script|load" => Ok(Reply::Bulk(loaded(shared, args[2])?.sha.clone().into())),
+        "script|load" => {
+            let script = shared.scripts.load(args[2]).map_err(no_script_of)?;
+            Ok(Reply::Bulk(script.sha.clone().into()))
+        }
         _ => Ok(help(help::SCRIPT)),
     }
 }
 
-fn loaded(shared: &ServerShared, text: &[u8]) -> Answer<Arc<Script>> {
-    shared.scripts.load(text).map_err(|why| Halt::error([b"ERR ", &why[..]].concat()))
+/// The error of a text that is no script.
+fn no_script_of(why: Vec<u8>) -> Halt {
+    Halt::error([b"ERR ", &why[..]].concat())
 }
 
 /// A call of a script.
@@ -48,15 +60,20 @@ pub(super) struct ScriptCall<'k> {
     pub(super) args: &'k [&'k [u8]],
     /// Whether it may write nothing.
     pub(super) reads_only: bool,
-    /// When it is ended, however often it is run again.
-    pub(super) until: Option<Instant>,
+    /// What it may take, however often it is run again.
+    pub(super) limits: ScriptLimits,
     /// What tells of its end.
     pub(super) running: RunningScript<'k>,
 }
 
 impl<'k> ScriptCall<'k> {
-    /// The call that arguments ask for.
-    pub(super) fn of(shared: &'k ServerShared, name: &str, args: &'k [&'k [u8]]) -> Answer<Self> {
+    /// The call that arguments ask for. Without `may_wait` it is of a short run, or none.
+    pub(super) fn of(
+        shared: &'k ServerShared,
+        name: &str,
+        args: &'k [&'k [u8]],
+        may_wait: bool,
+    ) -> Answer<Self> {
         let no_script = || Halt::error("NOSCRIPT No matching script. Please use EVAL.");
         let is_sha = name.starts_with("evalsha");
         if is_sha && args[1].len() != 40 {
@@ -74,18 +91,33 @@ impl<'k> ScriptCall<'k> {
             })?;
         let script = match is_sha {
             true => shared.scripts.named(args[1]).ok_or_else(no_script)?,
-            false => loaded(shared, args[1])?,
+            false if may_wait => shared.scripts.load(args[1]).map_err(no_script_of)?,
+            false => shared.scripts.of_text(args[1]).ok_or(Halt::Wait)?,
         };
+        let bytes = || args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
+        if !may_wait && (bytes() > SHORT_BYTES || !script.is_to_be_tried()) {
+            return Err(Halt::Wait);
+        }
         let is_ro = name.ends_with("_ro");
         if is_ro && script.writes_nothing == Some(false) {
             let why = "ERR Can not execute a script with write flag using *_ro command.";
             return Err(Halt::error(why));
         }
         let reads_only = is_ro || script.writes_nothing == Some(true);
-        let millis = shared.config.load().busy_reply_threshold.into();
-        let time = Some(Duration::from_millis(millis)).filter(|time| !time.is_zero());
-        let until = time.map(|time| Instant::now() + time);
+        let limits = match may_wait {
+            true => ScriptLimits { until: until(shared), memory: MEMORY_MAX },
+            false => {
+                ScriptLimits { until: Some(Instant::now() + SHORT_TIME), memory: SHORT_MEMORY }
+            }
+        };
         let running = shared.scripts.start();
-        Ok(Self { script, keys, args: rest, reads_only, until, running })
+        Ok(Self { script, keys, args: rest, reads_only, limits, running })
     }
+}
+
+/// When a script that begins now is ended.
+fn until(shared: &ServerShared) -> Option<Instant> {
+    let millis = shared.config.load().busy_reply_threshold.into();
+    let time = Some(Duration::from_millis(millis)).filter(|time| !time.is_zero());
+    time.map(|time| Instant::now() + time)
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bumpalo::Bump;
 
-use super::script_call::ScriptCall;
+use super::calls::{InnerCall, error_of};
+use super::script_call::{ARGUMENT_BYTES, ScriptCall};
 use super::{ClientSession, sessionless};
 use crate::acl::Denied;
 use crate::command::args::showing;
@@ -16,12 +17,21 @@ use crate::resp::reply::Reply;
 use crate::script::{self, ScriptEnd, ScriptHost, ScriptRun};
 use crate::shared::ServerShared;
 
-/// Most bytes of the arguments of all commands of a script, and what each counts besides its own.
+/// Most bytes of the arguments of all commands of a script, and what each command counts besides.
 const ARGUMENTS_MAX: usize = 256 << 20;
-const ARGUMENT_BYTES: usize = 64;
+const COMMAND_BYTES: usize = 128;
 
 /// What a script has published, and which command did.
 pub(super) type Published<'a> = Vec<(&'static CommandRow, &'a [&'a [u8]])>;
+
+/// How a script runs.
+#[derive(Clone, Copy)]
+pub(super) struct HowRun {
+    /// Whether it may use all keys.
+    pub(super) has_all: bool,
+    /// Whether it may wait; else it stops where it would have to, having done nothing.
+    pub(super) may_wait: bool,
+}
 
 /// What became of a script: its answer, or none if it is to be run again with the locks of all
 /// keys; and what it has changed and published.
@@ -38,12 +48,13 @@ impl ClientSession {
         arena: &'a Bump,
         view: View<'a>,
     ) -> (Answer, View<'a>) {
-        let call = match ScriptCall::of(shared, command.name, args) {
+        let call = match ScriptCall::of(shared, command.name, args, true) {
             Ok(call) => call,
             Err(halt) => return (Err(halt), view),
         };
         let (before, database) = (view.effects().to_owned(), view.database);
-        let (answer, mut view, published) = self.run_script(shared, &call, true, arena, view);
+        let (answer, mut view, published) =
+            self.run_script(shared, &call, HowRun { has_all: true, may_wait: true }, arena, view);
         view.database = database;
         let answer = answer.unwrap_or(Err(Halt::Wait));
         match answer {
@@ -53,12 +64,12 @@ impl ClientSession {
         (answer, view)
     }
 
-    /// Runs a script, which may use all keys if it `has_all`.
+    /// Runs a script.
     pub(super) fn run_script<'a>(
         &mut self,
         shared: &'a Arc<ServerShared>,
         call: &ScriptCall<'_>,
-        has_all: bool,
+        how: HowRun,
         arena: &'a Bump,
         view: View<'a>,
     ) -> RanScript<'a> {
@@ -67,31 +78,39 @@ impl ClientSession {
             code: &call.script.code,
             keys: call.keys,
             args: call.args,
-            until: call.until,
+            limits: call.limits,
             is_killed: Box::new(call.running.is_killed()),
         };
-        let (published, stopped) = (Vec::new(), None);
-        let session = &mut *self;
+        self.is_in_script = true;
         let mut host = Host {
-            session,
+            session: self,
             shared,
             call,
-            has_all,
+            how,
             arena,
             view,
-            published,
+            published: Vec::new(),
+            inner: Vec::new(),
             left: ARGUMENTS_MAX,
-            stopped,
+            stopped: None,
         };
-        host.session.is_in_script = true;
         let end = script::run(run, &mut host);
-        host.session.is_in_script = false;
+        let Host { view, published, inner, stopped, .. } = host;
+        self.is_in_script = false;
         let answer = match end {
-            ScriptEnd::ByHost => host.stopped.map(Err),
+            ScriptEnd::ByHost => stopped.map(Err),
+            ScriptEnd::Failed(_) if !how.may_wait => {
+                call.script.note_try();
+                Some(Err(Halt::Wait))
+            }
             ScriptEnd::Failed(error) => Some(Err(Halt::Error(error))),
             ScriptEnd::Reply(reply) => Some(Ok(reply)),
         };
-        (answer, host.view, host.published)
+        // What is run again is counted then.
+        if !matches!(answer, None | Some(Err(Halt::Wait))) {
+            self.calls.add_inner(&shared.observer, &self.client, &inner);
+        }
+        (answer, view, published)
     }
 }
 
@@ -110,12 +129,13 @@ struct Host<'s, 'a> {
     session: &'s mut ClientSession,
     shared: &'a Arc<ServerShared>,
     call: &'s ScriptCall<'s>,
-    /// Whether it may use all keys.
-    has_all: bool,
+    how: HowRun,
     /// Where arguments lie as long as the view.
     arena: &'a Bump,
     view: View<'a>,
     published: Published<'a>,
+    /// Its commands so far.
+    inner: Vec<InnerCall<'a>>,
     /// Bytes of arguments that it may still use.
     left: usize,
     /// Why it was stopped, if not to be run again.
@@ -124,16 +144,24 @@ struct Host<'s, 'a> {
 
 impl<'a> Host<'_, 'a> {
     /// The command that is called, if the script may call it so, or why not.
-    fn checked(&self, args: &[&[u8]]) -> Result<&'static CommandRow, &'static str> {
-        let command = table::find(args).ok_or("ERR Unknown Redis command called from script")?;
+    fn checked(&self, args: &[&[u8]]) -> Answer<&'static CommandRow> {
+        let no = |why: &'static str| Err(Halt::error(why));
+        let Some(command) = table::find(args) else {
+            return no("ERR Unknown Redis command called from script");
+        };
         if !command.takes(args.len()) {
-            return Err("ERR Wrong number of args calling Redis command from script");
+            return no("ERR Wrong number of args calling Redis command from script");
         }
         if command.is(flag::NOSCRIPT) {
-            return Err("ERR This Redis command is not allowed from script");
+            return no("ERR This Redis command is not allowed from script");
         }
-        if let Some(denied) = self.session.denied(self.shared, command, args) {
-            return Err(match denied {
+        if let Some(denied) = self.session.user.rules.load().denied(command, args) {
+            // What is denied is noted once, where the script runs to its end.
+            if !self.how.may_wait {
+                return Err(Halt::Wait);
+            }
+            self.session.note_denied(self.shared, command, args, &denied);
+            return no(match denied {
                 Denied::Command => {
                     "ERR The user executing the script can't run this command or subcommand"
                 }
@@ -148,15 +176,27 @@ impl<'a> Host<'_, 'a> {
             });
         }
         if self.call.reads_only && (command.is(flag::WRITE | flag::KEEPS) || publishes(command)) {
-            return Err("ERR Write commands are not allowed from read-only scripts.");
+            return no("ERR Write commands are not allowed from read-only scripts.");
         }
         Ok(command)
+    }
+
+    /// The reply of what a script calls, or none if that stops it.
+    fn reply(&mut self, answer: Answer) -> Option<Reply> {
+        match answer {
+            Ok(reply) | Err(Halt::Error(reply)) => Some(reply),
+            Err(Halt::Block(block)) => Some(block.in_transaction),
+            Err(halt @ Halt::Wait) => {
+                self.stopped = Some(halt);
+                None
+            }
+        }
     }
 
     /// Whether a command uses keys whose locks are not held.
     fn uses_others(&self, command: &CommandRow, args: &[&[u8]]) -> bool {
         let is_other = |key: &[u8]| !self.call.keys.contains(&key);
-        !self.has_all && (command.writes_unnamed() || command.keys_of(args).any(is_other))
+        !self.how.has_all && (command.writes_unnamed() || command.keys_of(args).any(is_other))
     }
 
     fn run(&mut self, command: &'static CommandRow, args: &'a [&'a [u8]]) -> Answer {
@@ -192,13 +232,13 @@ impl ScriptHost for Host<'_, '_> {
     fn call(&mut self, args: &[&[u8]]) -> Option<Reply> {
         let command = match self.checked(args) {
             Ok(command) => command,
-            Err(why) => return Some(Reply::error(why)),
+            Err(halt) => return self.reply(Err(halt)),
         };
         if self.uses_others(command, args) {
             return None;
         }
         let bytes: usize = args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum();
-        let Some(left) = self.left.checked_sub(bytes) else {
+        let Some(left) = self.left.checked_sub(bytes + COMMAND_BYTES) else {
             return Some(Reply::error(
                 "ERR the commands of the script have too many arguments: 256 MiB in all",
             ));
@@ -207,22 +247,10 @@ impl ScriptHost for Host<'_, '_> {
         let copies = args.iter().map(|argument| &*self.arena.alloc_slice_copy(argument));
         let args = &*self.arena.alloc_slice_fill_iter(copies.collect::<Vec<_>>());
         let begun = Instant::now();
-        let reply = match self.run(command, args) {
-            Ok(reply) | Err(Halt::Error(reply)) => reply,
-            Err(Halt::Block(block)) => block.in_transaction,
-            Err(halt @ Halt::Wait) => {
-                self.stopped = Some(halt);
-                return None;
-            }
-        };
-        self.session.calls.add_of_script(
-            &self.shared.observer,
-            &self.session.client,
-            command,
-            args,
-            begun.elapsed(),
-            &reply,
-        );
+        let answer = self.run(command, args);
+        let reply = self.reply(answer)?;
+        let (time, error) = (begun.elapsed(), error_of(&reply).cloned());
+        self.inner.push(InnerCall { command, args, time, error });
         Some(reply)
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bumpalo::Bump;
 
-use super::calls::{QueuedCall, error_of};
+use super::calls::{InnerCall, error_of};
 use super::{ClientSession, now};
 use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
@@ -153,7 +153,7 @@ impl ClientSession {
             shared.store.hold(&keys, may_wait)
         }
         .ok_or(Halt::Wait)?;
-        let (begun, now) = (Instant::now(), now());
+        let (mut begun, now) = (Instant::now(), now());
         let has_ended = |watched: &WatchedKey| watched.until.is_some_and(|until| until <= now);
         if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
             return Ok(Reply::NilArray);
@@ -162,7 +162,7 @@ impl ClientSession {
         let moment = shared.moment(&reads, now);
         let mut view = moment.view(self.database);
         let mut replies = Vec::with_capacity(calls.len());
-        let mut ends = Vec::with_capacity(calls.len());
+        let mut inner = Vec::with_capacity(calls.len());
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
@@ -189,14 +189,15 @@ impl ClientSession {
                 Err(Halt::Wait) => return Err(Halt::Wait),
             };
             let (ended, error) = (Instant::now(), error_of(&reply).cloned());
-            ends.push(QueuedCall { command, args, ended, error });
+            let time = ended.duration_since(std::mem::replace(&mut begun, ended));
+            inner.push(InnerCall { command, args, time, error });
             replies.push(match changes_protocol {
                 true => Reply::Fixed(self.protocol, Box::new(reply)),
                 false => reply,
             });
         }
         self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
-        self.calls.add_queued(&shared.observer, &self.client, begun, &ends);
+        self.calls.add_inner(&shared.observer, &self.client, &inner);
         Ok(Reply::Array(replies))
     }
 }

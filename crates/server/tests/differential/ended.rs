@@ -47,6 +47,13 @@ local t = {} for i = 1, 1000 do t[i] = ('x'):rep(1e6) end struct.pack(('c0'):rep
 return setmetatable({}, {__index = function(t, k) return t[k + 1] end})[1]
 return tostring(setmetatable({}, {__tostring = tostring}))
 return {unpack({}, 1, 1e8)}
+for i = 1, 1e9 do local x = (''):rep(2147483647) end
+table.insert({}, -2147483647, 1) while true do end
+local t = {} for i = 0, 29 do t[2 ^ i] = 1 end while true do table.insert(t, 1, 1) end
+local t = {} for i = 0, 29 do t[2 ^ i] = 1 end while true do table.remove(t, 1) end
+local t = {} for i = 0, 29 do t[2 ^ i] = 1 end table.foreachi(t, type) while true do end
+local t = {} for i = 0, 29 do t[2 ^ i] = 1 end table.sort(t, rawequal) while true do end
+while true do pcall(loadstring, ('x=1 '):rep(1e6)) end
 "#;
 
 #[test]
@@ -63,6 +70,29 @@ fn greedy_scripts_are_ended_and_leave_nothing() {
         assert_eq!(is_left.integer(), Some(left), "{script}: {}", reply.shown());
         assert_eq!(eval(&mut client, "return 1").integer(), Some(1), "{script}");
     }
+}
+
+#[test]
+fn others_are_served_while_a_script_runs() {
+    let ours = Ours::start(None);
+    let (mut greedy, mut killer) = (ours.client(), ours.client());
+    let sha = greedy.call(&[b"SCRIPT", b"LOAD", b"while true do end"]).bulk().unwrap().to_vec();
+    let ran = std::thread::spawn(move || greedy.call(&[b"EVALSHA", &sha, b"0"]));
+    let mut others: Vec<Client> = (0..8).map(|_| ours.client()).collect();
+    let begun = Instant::now();
+    for _ in 0..50 {
+        for other in &mut others {
+            assert_eq!(other.call(&[b"PING"]).shown(), "+PONG");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    while !ran.is_finished() {
+        killer.call(&[b"SCRIPT", b"KILL"]);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reply = ran.join().unwrap().shown();
+    assert!(reply.contains("Script killed by user with SCRIPT KILL"), "{reply}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ const fn session(name: &'static str, arity: i32, flags: u32) -> CommandRow {
 
 /// A command that runs a script, whose keys stand behind their number.
 const fn script(name: &'static str, flags: u32) -> CommandRow {
-    let flags = flags | flag::NOSCRIPT | flag::STALE | flag::WAITS;
+    let flags = flags | flag::NOSCRIPT | flag::STALE;
     CommandRow { keys: NONE.counted(2), ..session(name, -3, flags) }
 }
 

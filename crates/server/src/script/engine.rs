@@ -321,6 +321,7 @@ mod tests {
         for _, t in pairs {_G, string, redis, cjson} do local m = getmetatable(t) pcall(rawset, m, 'x', 1) pcall(function() m.leak = 1 end) end
         for _, t in pairs {_G, string, redis, cjson} do local m = getmetatable(getmetatable(t)) pcall(rawset, m, 'x', 1) pcall(function() m.__newindex = nil end) end
         for _, t in pairs {_G, string, redis, cjson} do local m = getmetatable(t) pcall(setmetatable, m, nil) pcall(table.insert, m, 1) end
+        local m = getmetatable(_G) getmetatable(m).__newindex = nil m.leak = 1
         getmetatable('').__index = function() return 1 end
         getmetatable('').leak = 1
         rawset(getmetatable(''), '__index', nil)
@@ -421,10 +422,11 @@ mod tests {
             let may_reply = script.starts_with("cjson") || script.starts_with("collect");
             assert_eq!(matches!(end, ScriptEnd::Reply(_)), may_reply, "{script}: {end:?}");
         }
-        let large = "return {('x'):rep(3e6)}";
-        for _ in 0..10 {
-            run_with(large, &[], None);
-            assert!(READY.take().is_none_or(|state| state.lua.used_memory() <= KEPT_MAX));
+        for number in 0..COMPILED_MAX.get() {
+            shown(&format!("return {number} + #'{}'", "x".repeat(2 * KEPT_MAX / COMPILED_MAX)));
+            let state = READY.take();
+            assert!(state.as_ref().is_none_or(|state| state.lua.used_memory() <= KEPT_MAX));
+            READY.set(state);
         }
     }
 

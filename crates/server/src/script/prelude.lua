@@ -268,7 +268,7 @@ end)
 
 -- Calls a script, which finds commands, keys and arguments of its own.
 return function(script, call, try, allows, keys, arguments)
-  depth, real.KEYS, real.ARGV = 0, keys, arguments
+  real.KEYS, real.ARGV = keys, arguments
   redis.call, redis.pcall, redis.acl_check_cmd = call, try, allows
   return raw_xpcall(script, with_place)
 end

@@ -422,9 +422,9 @@ mod tests {
             let may_reply = script.starts_with("cjson") || script.starts_with("collect");
             assert_eq!(matches!(end, ScriptEnd::Reply(_)), may_reply, "{script}: {end:?}");
         }
-        let digits = 2 * KEPT_MAX / COMPILED_MAX;
+        let pairs = KEPT_MAX / COMPILED_MAX;
         for number in 0..COMPILED_MAX.get() {
-            shown(&format!("return '{number:0digits$}'"));
+            shown(&format!("return '{}'", format!("{number:02}").repeat(pairs)));
             let state = READY.take();
             assert!(state.as_ref().is_none_or(|state| state.lua.used_memory() <= KEPT_MAX));
             READY.set(state);

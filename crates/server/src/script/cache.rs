@@ -14,7 +14,7 @@ use super::engine;
 const SCRIPTS_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 const BYTES_MAX: usize = 32 << 20;
 
-/// Runs of a script that are not tried where it may not wait, once that was in vain.
+/// Runs of a script that are not tried where it may not wait, once it was too long or has failed.
 const UNTRIED: u32 = 100;
 
 /// The flags that a first line `#!lua flags=a,b` may have; those but the first change nothing here.
@@ -31,7 +31,7 @@ pub struct Script {
     pub writes_nothing: Option<bool>,
     /// Whether it was seen to use keys that it was not called with.
     pub uses_others: AtomicBool,
-    /// Its next runs that are not tried where they may not wait.
+    /// Runs to come that are not tried where they may not wait.
     untried: AtomicU32,
 }
 

@@ -1,6 +1,6 @@
 //! Scripts: Lua 5.1 as Redis has it. A thread runs one after another in a state whose tables are
-//! locked, so that none leaves anything behind for another; one that has failed, or has changed what
-//! the next one would find, is the last one of its state.
+//! locked, so that none leaves anything behind; one that has failed, or has changed what the next
+//! one would find, is the last one of its state.
 
 mod digest;
 mod thrown;

@@ -16,7 +16,7 @@ pub enum Ended {
     Late,
     /// `SCRIPT KILL` has ended it.
     Killed,
-    /// It needs more memory than scripts have.
+    /// More memory was needed than scripts have.
     Greedy,
     /// What runs its commands has ended it.
     ByHost,

@@ -134,7 +134,7 @@ struct Host<'s, 'a> {
     arena: &'a Bump,
     view: View<'a>,
     published: Published<'a>,
-    /// Its commands so far.
+    /// Commands so far.
     inner: Vec<InnerCall<'a>>,
     /// Bytes of arguments that it may still use.
     left: usize,

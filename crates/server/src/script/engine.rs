@@ -270,7 +270,8 @@ mod tests {
             'unpack', 'xpcall', 'KEYS', 'ARGV', 'x', 'leak'}
         local inner = {'call', 'pcall', 'sha1hex', 'log', 'encode', 'decode', 'null', 'pack',
             'unpack', 'find', 'gsub', 'rep', 'format', 'upper', 'insert', 'remove', 'sort',
-            'concat', 'floor', 'pi', 'huge', 'random', 'wrap', 'resume', 'band', 'x', 'leak', 1, 2, '__index'}
+            'concat', 'floor', 'pi', 'huge', 'random', 'wrap', 'resume', 'band', 'x', 'leak', 1, 2,
+            '__index'}
         local function add(what) found[#found + 1] = tostring(what):gsub('0x%x+', '') end
         local function seen(name, value, depth)
             add(name) add(type(value))

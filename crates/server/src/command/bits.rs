@@ -31,8 +31,11 @@ pub fn setbit<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     };
     let (bytes, until) = view.string(args[1])?.unwrap_or_default();
     let was_set = bit(&bytes, at);
-    let mut bytes = bytes.to_vec();
     let byte = (at / 8) as usize;
+    if byte < bytes.len() && was_set == is_set {
+        return Ok(Reply::Integer(was_set.into()));
+    }
+    let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().max(byte + 1), 0);
     let mask = 0x80 >> (at % 8);
     bytes[byte] = if is_set { bytes[byte] | mask } else { bytes[byte] & !mask };

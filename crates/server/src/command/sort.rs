@@ -66,9 +66,9 @@ impl<'a> SortTerms<'a> {
 
 /// The elements of a list, a set or a sorted set, in their order or from the last one on.
 fn elements(collection: Collection, from_last: bool, view: &View<'_>) -> Answer<Vec<Bytes>> {
-    let is_scored = collection.kind == CollectionKind::SortedSet;
-    let part = if is_scored { SCORES } else { MEMBERS };
-    let within = ElementRange { part, is_reversed: from_last && is_scored, ..ElementRange::ALL };
+    let part = if collection.kind == CollectionKind::SortedSet { SCORES } else { MEMBERS };
+    let is_reversed = from_last && collection.kind != CollectionKind::Set;
+    let within = ElementRange { part, is_reversed, ..ElementRange::ALL };
     let found = collections::elements(collection, within, view)?;
     Ok(found
         .into_iter()

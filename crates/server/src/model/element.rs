@@ -96,19 +96,17 @@ pub fn member_score(value: &[u8]) -> Option<f64> {
     value.try_into().ok().map(|bytes| f64::from_bits(u64::from_be_bytes(bytes)))
 }
 
-/// The name of a member among [`SCORES`], and the value that belongs to it.
-pub fn of_scored(score: f64, member: &[u8]) -> (Vec<u8>, &'static [u8]) {
-    let is_minus_zero = score == 0.0 && score.is_sign_negative();
-    ([&of_score(score)[..], member].concat(), if is_minus_zero { b"-" } else { b"" })
+/// The name of a member among [`SCORES`].
+pub fn of_scored(score: f64, member: &[u8]) -> Vec<u8> {
+    [&of_score(score)[..], member].concat()
 }
 
-/// The score and the member of a name and a value among [`SCORES`].
-pub fn scored<'a>(name: &'a [u8], value: &[u8]) -> Option<(f64, &'a [u8])> {
+/// The score and the member of a name among [`SCORES`].
+pub fn scored(name: &[u8]) -> Option<(f64, &[u8])> {
     let (bytes, member) = name.split_first_chunk()?;
     let ordered = i64::from_be_bytes(*bytes);
     let bits = if ordered < 0 { ordered ^ i64::MIN } else { !ordered };
-    let score = f64::from_bits(bits.cast_unsigned());
-    Some((if value.is_empty() { score } else { -score }, member))
+    Some((f64::from_bits(bits.cast_unsigned()), member))
 }
 
 #[cfg(test)]
@@ -123,15 +121,15 @@ mod tests {
         let (inf, tiny) = (f64::INFINITY, f64::MIN_POSITIVE);
         let scores = [-inf, -1e300, -1.5, -1.0, -tiny, 0.0, tiny, 0.1, 1.0, 2.0, 1e300, inf];
         assert!(scores.is_sorted_by_key(|it| of_score(*it)));
-        for score in scores.into_iter().chain([-0.0]) {
-            let (name, value) = of_scored(score, b"a");
-            let (read, member) = scored(&name, value).unwrap();
+        for score in scores {
+            let name = of_scored(score, b"a");
+            let (read, member) = scored(&name).unwrap();
             assert_eq!((read.to_bits(), member), (score.to_bits(), &b"a"[..]));
             assert!(of_score(score) < behind_score(score));
             assert_eq!(member_score(&of_member(score)).unwrap().to_bits(), score.to_bits());
         }
         assert_eq!(of_score(-0.0), of_score(0.0));
-        assert_eq!((position(b"short"), scored(b"short", b"")), (None, None));
+        assert_eq!((position(b"short"), scored(b"short")), (None, None));
         assert_eq!(member_score(b"short"), None);
     }
 

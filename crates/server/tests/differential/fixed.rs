@@ -273,3 +273,23 @@ fn options_change_alike() {
     let Some(both) = Both::start(None) else { return };
     assert_scripts(&both, OPTIONS);
 }
+
+#[test]
+fn zeros_have_no_sign_and_lists_are_turned_round_as_they_are() {
+    let Some(both) = Both::start(None) else { return };
+    assert_alike(
+        &both,
+        &[
+            "ZADD z -0 a",
+            "ZSCORE z a",
+            "ZADD z INCR -0 a",
+            "ZRANGE z -0 0 BYSCORE WITHSCORES",
+            "RPUSH l 3 1 2 5 4",
+            "SORT l BY nosort DESC",
+            "SORT l BY nosort DESC LIMIT 1 2",
+            "SORT l BY nosort ASC GET # GET x*",
+            "SORT l BY nosort DESC STORE l",
+            "LRANGE l 0 -1",
+        ],
+    );
+}

@@ -17,6 +17,7 @@ mod fixed;
 mod large;
 mod places;
 mod users;
+mod watched;
 mod wire;
 
 use std::collections::BTreeSet;

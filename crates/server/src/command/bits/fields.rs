@@ -175,14 +175,16 @@ fn run(calls: &[FieldCall], bytes: &mut [u8]) -> Reply {
 /// [INCRBY type offset step] ...`
 pub fn bitfield<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let calls = calls(&args[2..])?;
-    let (bytes, until) = view.string(args[1])?.unwrap_or_default();
-    let mut bytes = bytes.to_vec();
+    let (before, until) = view.string(args[1])?.unwrap_or_default();
+    let mut bytes = before.to_vec();
     let writes = calls.iter().filter(|call| !matches!(call.action, FieldAction::Get));
     let ends = writes.map(|call| (call.at + u64::from(call.of.width)).div_ceil(8) as usize);
     let Some(end) = ends.max() else { return Ok(run(&calls, &mut bytes)) };
     bytes.resize(bytes.len().max(end), 0);
     let replies = run(&calls, &mut bytes);
-    put(args[1], bytes, until, "setbit", view);
+    if bytes != before {
+        put(args[1], bytes, until, "setbit", view);
+    }
     Ok(replies)
 }
 

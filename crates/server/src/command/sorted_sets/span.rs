@@ -213,7 +213,7 @@ fn between_texts(
         return Ok(());
     }
     if score == of_last {
-        let named = |text: &[u8]| element::of_scored(score, text).0;
+        let named = |text: &[u8]| element::of_scored(score, text);
         let (from, to) = (from.map(named), to.map(named));
         let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
         return walk(zset, range, window.is_reversed, view, &mut windowed(window, visit));

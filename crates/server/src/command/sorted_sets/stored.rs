@@ -43,18 +43,19 @@ pub fn score(zset: Collection, member: &[u8], view: &View<'_>) -> Answer<Option<
 /// Gives a member a score in place of its old one.
 pub fn put(zset: &mut Collection, member: &[u8], old: Option<f64>, new: f64, view: &mut View<'_>) {
     match old {
-        Some(old) => view.delete_element(zset.id, SCORES, &element::of_scored(old, member).0),
+        Some(old) => view.delete_element(zset.id, SCORES, &element::of_scored(old, member)),
         None => zset.len += 1,
     }
-    let (name, value) = element::of_scored(new, member);
+    // A score of -0 is kept as 0, as Redis does in small sorted sets.
+    let new = new + 0.0;
     view.put_element(zset.id, MEMBERS, member, element::of_member(new).to_vec());
-    view.put_element(zset.id, SCORES, &name, value);
+    view.put_element(zset.id, SCORES, &element::of_scored(new, member), b"");
 }
 
 /// Removes a member that has this score.
 pub fn remove(zset: &mut Collection, member: &[u8], score: f64, view: &mut View<'_>) {
     view.delete_element(zset.id, MEMBERS, member);
-    view.delete_element(zset.id, SCORES, &element::of_scored(score, member).0);
+    view.delete_element(zset.id, SCORES, &element::of_scored(score, member));
     zset.len = zset.len.saturating_sub(1);
 }
 
@@ -130,9 +131,9 @@ pub fn walk(
     view: &View<'_>,
     visit: &mut VisitMember<'_>,
 ) -> Answer<()> {
-    let within = ElementRange { part: SCORES, range, is_reversed, with_values: true };
+    let within = ElementRange { part: SCORES, range, is_reversed, with_values: false };
     let mut is_damaged = false;
-    view.elements(zset.id, within, &mut |name, value| match element::scored(name, value) {
+    view.elements(zset.id, within, &mut |name, _| match element::scored(name) {
         Some((score, member)) => visit(member, score),
         None => {
             is_damaged = true;
@@ -182,7 +183,7 @@ pub fn rank(
     is_reversed: bool,
     view: &View<'_>,
 ) -> Answer<u64> {
-    let (name, _) = element::of_scored(score, member);
+    let name = element::of_scored(score, member);
     let range = match is_reversed {
         true => (Bound::Excluded(&name[..]), Bound::Unbounded),
         false => (Bound::Unbounded, Bound::Excluded(&name[..])),

@@ -89,7 +89,7 @@ fn large_sorted_sets_are_alike() {
         call(&mut pair, &format!("ZADD scores {} {member:x}", rng.i32(0..SCORES)));
         call(&mut pair, &format!("ZADD texts 7 {member:x}"));
     }
-    call(&mut pair, "ZADD scores -0 zero");
+    call(&mut pair, "ZADD scores 0 zero");
     for _ in 0..1000 {
         let form = FORMS[rng.usize(..FORMS.len())];
         let words: Vec<_> = form.split(' ').map(|kind| word(kind, &mut rng)).collect();

@@ -270,6 +270,10 @@ const FORMS: &[&str] = &[
     "zunionstore K 2 K K",
     "zinterstore K 2 K K weights 0 1",
     "zdiffstore K 2 K K",
+];
+
+/// Commands of streams, which are drawn by themselves, too.
+const STREAMS: &[&str] = &[
     "xadd K * V V",
     "xadd K nomkstream maxlen 2 5-* V V V V",
     "xadd K minid 3 7-* V V",
@@ -298,13 +302,17 @@ const FORMS: &[&str] = &[
     "xinfo stream K full",
     "xinfo groups K",
     "xinfo consumers K 1",
+    "copy K K replace",
+    "rename K K",
+    "expire K 100000",
+    "del K",
 ];
 
-fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
+fn command(forms: Vec<&'static str>) -> impl Strategy<Value = Vec<Vec<u8>>> {
     let key = prop::sample::select(vec!["a", "ab", "b", "c", ""]);
     let value = prop::sample::select(vec!["1", "-20", "3.5", "text", "", "\0\r\n"]);
     let words = prop::collection::vec((key, value), 5);
-    (prop::sample::select(FORMS), words).prop_map(|(form, words)| {
+    (prop::sample::select(forms), words).prop_map(|(form, words)| {
         let word = |(word, (key, value)): (&str, &(&str, &str))| match word {
             "K" => key.as_bytes().to_vec(),
             "V" => value.as_bytes().to_vec(),
@@ -314,35 +322,52 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
     })
 }
 
+/// Runs transactions on a map, which is written at once, and on a store, which is written at the
+/// end of each.
+fn compare(transactions: &[Vec<Vec<Vec<u8>>>]) -> Result<(), TestCaseError> {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let store = Store::open(db, DATABASES).unwrap();
+    let (mut maps, now) = (Maps::default(), crate::session::now());
+    let scans = [Scans::default(), Scans::default()];
+    for commands in transactions {
+        let stored = store.reads(true);
+        let moment = ViewMoment { reads: &stored, scans: &scans[0], now, told: 0 };
+        let mut transaction = moment.view(0);
+        for args in commands {
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            let moment = ViewMoment { reads: &maps, scans: &scans[1], now, told: 0 };
+            let mut single = moment.view(0);
+            let expected = answer(&args, &mut single);
+            let effects = single.into_effects().to_owned();
+            prop_assert_eq!(answer(&args, &mut transaction), expected, "{:?}", args);
+            maps.commit(&effects);
+        }
+        store.commit(&transaction.into_effects(), true).unwrap();
+        prop_assert_eq!(state(&stored, now), state(&maps, now));
+        prop_assert_eq!(store.audit().unwrap().wrong, Vec::<String>::new());
+    }
+    store.sweep(0).unwrap();
+    prop_assert_eq!(store.audit().unwrap(), Audit::default());
+    Ok(())
+}
+
+fn transactions(forms: &[&'static str]) -> impl Strategy<Value = Vec<Vec<Vec<Vec<u8>>>>> {
+    prop::collection::vec(prop::collection::vec(command(forms.to_vec()), 1..6), 1..12)
+}
+
 proptest! {
-    /// A store that is written at the end of each transaction is a map that is written at once.
     #[test]
     fn commands_do_alike_on_a_map_and_in_transactions_on_a_store(
-        transactions in prop::collection::vec(prop::collection::vec(command(), 1..6), 1..12),
+        transactions in transactions(&[FORMS, STREAMS].concat()),
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
-        let store = Store::open(db, DATABASES).unwrap();
-        let (mut maps, now) = (Maps::default(), crate::session::now());
-        let scans = [Scans::default(), Scans::default()];
-        for commands in &transactions {
-            let stored = store.reads(true);
-            let moment = ViewMoment { reads: &stored, scans: &scans[0], now, told: 0 };
-            let mut transaction = moment.view(0);
-            for args in commands {
-                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                let moment = ViewMoment { reads: &maps, scans: &scans[1], now, told: 0 };
-                let mut single = moment.view(0);
-                let expected = answer(&args, &mut single);
-                let effects = single.into_effects().to_owned();
-                prop_assert_eq!(answer(&args, &mut transaction), expected, "{:?}", args);
-                maps.commit(&effects);
-            }
-            store.commit(&transaction.into_effects(), true).unwrap();
-            prop_assert_eq!(state(&stored, now), state(&maps, now));
-            prop_assert_eq!(store.audit().unwrap().wrong, Vec::<String>::new());
-        }
-        store.sweep(0).unwrap();
-        prop_assert_eq!(store.audit().unwrap(), Audit::default());
+        compare(&transactions)?;
+    }
+
+    #[test]
+    fn commands_of_streams_do_alike_on_a_map_and_in_transactions_on_a_store(
+        transactions in transactions(STREAMS),
+    ) {
+        compare(&transactions)?;
     }
 }

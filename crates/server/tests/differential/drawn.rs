@@ -473,7 +473,9 @@ fn call(rng: &mut Rng, of: Forms) -> Call {
         false => of.all.iter().flat_map(|forms| forms.lines()).collect(),
     };
     let form = one_of(rng, &forms);
-    if matches!(form, "quit" | "reset" | "command" | "flushall [sync]") && rng.u8(..8) > 0 {
+    let is_seldom = matches!(form, "quit" | "reset" | "command" | "flushall [sync]")
+        || streams::SELDOM.contains(&form);
+    if is_seldom && rng.u8(..8) > 0 {
         return call(rng, of);
     }
     let mut args = words(rng, form);

@@ -432,6 +432,28 @@ const WAITS: &str = "\
 2 XADD a 8 x y
 1
 
+2 XADD a 5 x y
+2 XADD a 9 x y
+2 XDEL a 9
+1> XREAD BLOCK 0 STREAMS a 5
+2 EXPIRE a 100
+2 XDEL a 5
+2 XADD b 1 x y
+2 XTRIM a MAXLEN 0
+2 XSETID a 12
+2 PERSIST a
+2 XADD a 13 x y
+1
+
+2 XADD a 5 x y
+2 XADD a 7 x y
+2 XADD a 9 x y
+2 XDEL a 9
+1> XREAD BLOCK 0 STREAMS a 7
+2 XTRIM a MAXLEN 1
+2 XADD a 13 x y
+1
+
 2 XADD b 5 x y
 1> XREAD BLOCK 0 STREAMS a $
 2 RENAME b a

@@ -102,6 +102,26 @@ xreadgroup group :GROUP :CONSUMER count :COUNT streams :KEY >
 xinfo stream :KEY full count 0
 ";
 
+/// Commands that are drawn seldom, since little is left behind them.
+pub const SELDOM: &[&str] = &[
+    "del :KEY",
+    "set :KEY V",
+    "lpush :KEY N",
+    "rename :KEY :KEY",
+    "move :KEY 1",
+    "swapdb 0 1",
+    "flushdb",
+    "copy :KEY :KEY [replace]",
+    "expire :KEY S",
+    "xgroup destroy :KEY :GROUP",
+    "xsetid :KEY :ID [entriesadded O] [maxdeletedid :ID]",
+    "xadd :KEY maxlen O :NEW :FIELD",
+    "xtrim :KEY maxlen O",
+    "xtrim :KEY maxlen ~ 0",
+    "xtrim :KEY minid :ID",
+    "xadd :KEY minid :ID :NEW :FIELD",
+];
+
 /// An argument of a kind of streams.
 pub fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
     let wrong = rng.u8(..25) == 0;

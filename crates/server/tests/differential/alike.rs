@@ -78,6 +78,8 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("slowlog get", Rule::Kind, "clocks"),
     ("slowlog len", Rule::Kind, "clocks"),
     ("script help", Rule::Kind, "no debugger"),
+    ("dump", Rule::Kind, "forms are each server's own; moved values are compared"),
+    ("dump", Rule::Refused, "streams have no dumps yet"),
     ("debug", Rule::Refused, "an unknown command, not one that can be allowed"),
 ];
 

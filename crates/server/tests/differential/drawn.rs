@@ -506,7 +506,7 @@ fn is_short(args: &[Vec<u8>]) -> bool {
     let number = |at: usize| str::from_utf8(args.get(at)?).ok()?.parse::<i64>().ok();
     let begins = |at: usize| match &*small(&args[at]) {
         b"px" | b"ex" => number(at + 1),
-        b"pexpire" | b"expire" | b"psetex" | b"setex" if at == 0 => number(2),
+        b"pexpire" | b"expire" | b"psetex" | b"setex" | b"restore" if at == 0 => number(2),
         _ => None,
     };
     (0..args.len()).filter_map(begins).any(|life| (1..1000).contains(&life))
@@ -641,7 +641,7 @@ fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         ),
         "V" => value(rng),
         "SCRIPT" => text(rng, SCRIPTS),
-        "LON" | "LAT" | "SIZE" | "UNIT" => text(rng, places::arguments(kind)),
+        "LON" | "LAT" | "SIZE" | "UNIT" | "DUMP" => text(rng, places::arguments(kind)),
         _ if let Some(kind) = kind.strip_prefix(':') => streams::argument(rng, kind),
         "ANY" => {
             let kind = one_of(rng, &["K", "V", "I", "F", "T", "P"]);

@@ -16,6 +16,7 @@ mod published;
 mod fixed;
 mod large;
 mod places;
+mod moved;
 mod users;
 mod watched;
 mod wire;
@@ -227,6 +228,12 @@ fn walked(check: &mut Pair) -> BTreeSet<Vec<u8>> {
             return found;
         }
     }
+}
+
+/// The items of a reply, by twos or one by one.
+fn shown_items(value: &Value, each: usize) -> Vec<String> {
+    let items = value.items().unwrap_or_else(|| panic!("{}", value.shown())).chunks(each);
+    items.map(|parts| parts.iter().map(Value::shown).collect::<Vec<_>>().join(" ")).collect()
 }
 
 fn bulks(value: &Value) -> BTreeSet<Vec<u8>> {

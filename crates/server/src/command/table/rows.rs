@@ -2,8 +2,8 @@
 
 use super::{CommandAction, CommandRow, KeyPlaces, flag};
 use crate::command::{
-    bits, expiry, geo, hashes, help, hyperloglog, keys, lcs, lists, own, sets, sort, sorted_sets,
-    streams, strings,
+    bits, dump, expiry, geo, hashes, help, hyperloglog, keys, lcs, lists, own, sets, sort,
+    sorted_sets, streams, strings,
 };
 use crate::exec::Run;
 
@@ -237,6 +237,8 @@ pub static COMMANDS: &[CommandRow] = &[
     data("georadiusbymember_ro", -5, WALK, ONE, geo::georadiusbymember_ro),
     data("geosearch", -7, WALK, ONE, geo::geosearch),
     data("geosearchstore", -8, GROW, TWO, geo::geosearchstore),
+    data("dump", 2, WALK, ONE, dump::dump),
+    data("restore", -4, GROW, ONE, dump::restore),
     container("object", -2, 0),
     data("object|encoding", 3, WALK, SECOND, keys::object_encoding),
     data("object|freq", 3, WALK, SECOND, keys::object_freq),

@@ -30,7 +30,7 @@ struct CursorTable {
 }
 
 impl Scans {
-    /// A cursor for `key`: not 0, and below 2^53, since scripts and some clients read it as a double.
+    /// A cursor for `key`: not 0, and below 2^53, since scripts read it as a double.
     pub fn cursor(&self, key: Box<[u8]>) -> u64 {
         let mut prefix = [0; 8];
         let len = key.len().min(PREFIX_LEN);

@@ -28,7 +28,7 @@
 //! | Counters, expiry, long values | [`Db::merge`], [`PutOptions`], [`Keyspace::put_reader`] |
 //! | Keyspaces | [`Db::keyspace`], [`KeyspaceOptions`], [`Db::drop_keyspace`] |
 //! | Transactions | [`Db::transact`], [`Keyspace::compare_and_swap`], [`Snapshot`] |
-//! | Event loops | [`Db::get_resident`], [`Db::try_write`], [`Db::sync_to`] |
+//! | Event loops | [`Db::get_resident`], [`Range::resident`], [`Db::try_write`], [`Db::sync_to`] |
 //! | Copies | [`Db::backup`], [`Db::checkpoint`], [`Db::changes`] |
 //! | Watching | [`Db::metrics`], [`EventListener`], [`Db::verify`] |
 //! | Failures | [`ErrorKind`], [`Salvage`], [`Db::recovery_report`] |

@@ -44,12 +44,32 @@ const WINDOW_BYTES: usize = 128 << 10;
 pub enum ReadMode {
     /// From the cache; misses fill it. Misses in a row are read ahead, in growing windows.
     Cached,
+    /// As above, but never from the device: a block that is elsewhere fails the step with
+    /// `ErrorKind::WouldWait`.
+    Resident,
     /// In large windows past the cache: for collections and checks, which read each block once.
     Ahead,
     /// As above, for the last reader of the table, a compaction: the kernel may evict its pages.
     /// Otherwise all inputs pass through the page cache, and evict pages of other readers and of
     /// the young log, which then reaches the device needlessly (decision 0011).
     Last,
+}
+
+impl ReadMode {
+    /// Mode of a reader that takes each block from the cache, as one who reads it for a caller.
+    pub fn of_caller(reach: Reach) -> Self {
+        if reach == Reach::Memory { Self::Resident } else { Self::Cached }
+    }
+
+    /// Whether blocks are kept in the cache.
+    pub(crate) fn is_cached(self) -> bool {
+        matches!(self, Self::Cached | Self::Resident)
+    }
+
+    /// How far a reader goes for a block.
+    pub(crate) fn reach(self) -> Reach {
+        if self == Self::Resident { Reach::Memory } else { Reach::Device }
+    }
 }
 
 /// An open table.
@@ -301,6 +321,9 @@ impl BlockReader {
     fn fetch(&mut self, table: &Table, handle: BlockHandle) -> Result<Block> {
         let sequential = self.expected == handle.offset;
         self.expected = handle.end();
+        if self.mode == ReadMode::Resident {
+            return table.cached_block(Reach::Memory, handle);
+        }
         if self.mode != ReadMode::Cached {
             let stored = self.windowed(table, handle, WINDOW_BYTES)?;
             let block = table.source().open_block(stored, handle)?;
@@ -436,10 +459,10 @@ impl EntryIter for TableIter {
     }
 
     fn keep_value(&self) -> Bytes {
-        match self.reader.mode {
-            ReadMode::Cached => self.data.keep_value(),
+        match self.reader.mode.is_cached() {
+            true => self.data.keep_value(),
             // A slice would keep the whole window.
-            ReadMode::Ahead | ReadMode::Last => Bytes::copy_from_slice(self.entry().value),
+            false => Bytes::copy_from_slice(self.entry().value),
         }
     }
 

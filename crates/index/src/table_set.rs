@@ -92,7 +92,7 @@ impl TableSet {
         let within = self.indexes_within(lower, upper);
         let tables = Arc::clone(&self.tables);
         // A reader of the whole set gains nothing by waiting.
-        let may_wait = mode == ReadMode::Cached;
+        let may_wait = mode.is_cached();
         (!within.is_empty()).then(|| TableSetIter {
             within,
             may_wait,
@@ -136,7 +136,7 @@ impl TableSetIter {
         if self.current.is_none() || self.at != at {
             self.current = None;
             let Some(handle) = self.tables().get(at) else { return Ok(None) };
-            self.current = Some(handle.table()?.iter(self.mode));
+            self.current = Some(handle.table_within(self.mode.reach())?.iter(self.mode));
             self.at = at;
         }
         Ok(self.current.as_mut())

@@ -17,6 +17,7 @@ use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
 use cleavedb_index::VisibleIter;
+use cleavedb_storage::Reach;
 use cleavedb_storage::process::Own;
 
 use crate::control::debug::debug;
@@ -127,7 +128,10 @@ impl Cursor {
         let none = ReadPoint { seq: 0, time: 0 };
         let at = held.as_ref().map_or(none, |held| held.at);
         let state = Own::new(engine.state.load_full());
-        let cursor = Self::of(Moment { engine, state, at, held, pending: None }, bounds);
+        let cursor = Self::of(
+            Moment { engine, state, at, reach: Reach::Device, held, pending: None },
+            bounds,
+        );
         let place = refused.map_or(Place::Start, Place::Failed);
         Self { place, ..cursor }
     }
@@ -150,11 +154,12 @@ impl Cursor {
 
     /// A cursor over the same range as of the same moment.
     pub(crate) fn twin(&self) -> Self {
-        let Moment { engine, state, at, held, pending } = &self.moment;
+        let Moment { engine, state, at, reach, held, pending } = &self.moment;
         let moment = Moment {
             engine: engine.clone(),
             state: Own::new(Arc::clone(state)),
             at: *at,
+            reach: *reach,
             held: held.clone(),
             pending: pending.clone(),
         };
@@ -178,6 +183,13 @@ impl Cursor {
     /// The cursor, which will only go on in one direction.
     pub(crate) fn one_way(self) -> Self {
         Self { passed_max: 0, ..self }
+    }
+
+    /// The cursor, which has not been moved yet, and fails with [`crate::ErrorKind::WouldWait`] where it
+    /// would have to wait for the device.
+    pub(crate) fn resident(mut self) -> Self {
+        self.moment.reach = Reach::Memory;
+        self
     }
 
     /// The cursor with the writes of a transaction, which adds what it goes past to `reads`.
@@ -457,7 +469,10 @@ impl Cursor {
     #[inline]
     fn push(&mut self, to: Direction) -> bool {
         let Some(iter) = &mut self.iter else { return false };
-        read::met_dead(&self.moment.engine, iter.take_dead());
+        // What has met many dead entries may seal a MemTable, which waits for a commit.
+        if self.moment.reach == Reach::Device {
+            read::met_dead(&self.moment.engine, iter.take_dead());
+        }
         if !iter.valid() {
             return false;
         }

@@ -46,6 +46,30 @@ impl Range {
         self
     }
 
+    /// The range, for a thread that must not wait for the device, before its first step: a step
+    /// that would have to fails with [`crate::ErrorKind::WouldWait`], and the range ends. Then another
+    /// thread reads anew. See [`crate::Keyspace::get_resident`], whose exceptions hold here, too.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// use cleavedb::{ErrorKind, Item, Result};
+    ///
+    /// db.put("key", "value")?;
+    /// let items: Vec<Item> = match db.range(..).resident().collect::<Result<_>>() {
+    ///     Err(e) if e.kind() == ErrorKind::WouldWait => {
+    ///         db.range(..).collect::<Result<_>>()? // in a thread that may wait
+    ///     }
+    ///     items => items?,
+    /// };
+    /// assert_eq!(items[0].value, "value");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn resident(self) -> Self {
+        Self { front: self.front.resident(), ..self }
+    }
+
     /// The next item from the front.
     fn step_front(&mut self) -> Result<Option<Item>> {
         self.front.next()?;

@@ -94,13 +94,26 @@ pub(crate) fn contains(
     engine: &Engine,
     key: UserKey<'_>,
     snapshot: Option<ReadPoint>,
+    read_for: ReadFor,
 ) -> Result<bool> {
     let Some(encoded_key) = key.encode() else { return Ok(false) };
     let key = SearchKey::new(encoded_key.as_bytes());
     looking(engine, snapshot, |look| {
-        let found = look.find(key, ReadFor::Caller)?;
+        let found = look.find(key, read_for)?;
         Ok(found.map(|found| !matches!(found, Found::Absent)))
     })
+}
+
+/// As [`contains`], without a wait for the device; none where the answer would need one.
+pub(crate) fn contains_resident(
+    engine: &Engine,
+    key: UserKey<'_>,
+    snapshot: Option<ReadPoint>,
+) -> Result<Option<bool>> {
+    match contains(engine, key, snapshot, ReadFor::HastyCaller) {
+        Err(e) if e.kind() == ErrorKind::WouldWait => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// As [`get_lasting`], for a tree key.

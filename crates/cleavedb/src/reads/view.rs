@@ -16,7 +16,7 @@ use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
 use crate::reads::read::{self, Resident};
-use crate::reads::search::UserKey;
+use crate::reads::search::{ReadFor, UserKey};
 use crate::reads::value_reader::{FoundValue, ValueReader};
 use crate::store::snapshot::{HeldBy, HeldSnapshot, ReadPoint};
 
@@ -122,7 +122,14 @@ impl Snapshot {
 
     /// Whether `key` was there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let found = read::contains(&self.engine, self.key(&key), Some(self.at()?));
+        let at = Some(self.at()?);
+        let found = read::contains(&self.engine, self.key(&key), at, ReadFor::Caller);
+        self.answer(found)
+    }
+
+    /// As [`crate::Keyspace::contains_resident`], at the snapshot.
+    pub fn contains_resident(&self, key: impl AsRef<[u8]>) -> Result<Option<bool>> {
+        let found = read::contains_resident(&self.engine, self.key(&key), Some(self.at()?));
         self.answer(found)
     }
 

@@ -1,6 +1,6 @@
 //! Calls for threads that must not wait: they answer as those that wait do, or say that they would.
 
-use cleavedb::{Durability, ErrorKind, Preset, Resident, WriteBatch};
+use cleavedb::{Durability, ErrorKind, Item, Preset, Range, Resident, WriteBatch};
 use cleavedb_testkit::numbered::what_is_synced_to_survives;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Disks, Generator, Profile, Session, Setup, State, session};
@@ -16,6 +16,9 @@ fn compare(session: &Session) -> (usize, usize) {
     }) {
         let answers = [db.get_resident(&key), snapshot.get_resident(&key)];
         let expected = db.get(&key).unwrap();
+        for is_there in [db.contains_resident(&key), snapshot.contains_resident(&key)] {
+            assert!(is_there.unwrap().is_none_or(|it| it == expected.is_some()));
+        }
         for answer in answers {
             match answer.unwrap() {
                 Resident::Found(value) => {
@@ -27,6 +30,47 @@ fn compare(session: &Session) -> (usize, usize) {
         }
     }
     (found, elsewhere)
+}
+
+/// Compares a resident range, and one from its back, with one that waits; returns how many of them
+/// came to their end.
+fn compare_ranges(session: &Session, from: &[u8]) -> usize {
+    let db = session.db();
+    let [forward, backward] = [db.range(from..), db.range(from..)].map(Range::resident);
+    let [forward, backward]: [Vec<_>; 2] = [forward.collect(), backward.rev().collect()];
+    // One that waits fills the cache of blocks.
+    let expected: Vec<_> = db.range(from..).map(Result::unwrap).collect();
+    let whole = |found: Vec<cleavedb::Result<Item>>, wanted: &mut dyn Iterator<Item = &Item>| {
+        let mut is_whole = true;
+        for item in found {
+            match item {
+                Ok(item) => assert_eq!(Some(&item), wanted.next()),
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::WouldWait, "{e}");
+                    is_whole = false;
+                }
+            }
+        }
+        assert!(!is_whole || wanted.next().is_none());
+        usize::from(is_whole)
+    };
+    whole(forward, &mut expected.iter()) + whole(backward, &mut expected.iter().rev())
+}
+
+#[test]
+fn a_resident_range_is_a_range_or_its_begin() {
+    for setup in Setup::designs() {
+        let profile = Profile { ranges: 5, ttls: 20, merges: 2, ..Profile::model() };
+        let ops = Generator::new(11, profile).take(200);
+        let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default()).unwrap();
+        let (mut whole, mut compared) = (0, 0);
+        for (ops, round) in ops.chunks(5).zip(0..) {
+            ops.iter().for_each(|op| session.run(op).unwrap());
+            whole += compare_ranges(&session, b"") + compare_ranges(&session, &key(round * 3));
+            compared += 4;
+        }
+        assert!(whole > 4 && whole < compared, "{setup}: {whole} of {compared} are whole");
+    }
 }
 
 #[test]

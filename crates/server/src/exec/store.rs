@@ -22,6 +22,12 @@ use crate::model::record;
 #[cfg(test)]
 pub use self::audit::Audit;
 
+/// Most bytes that a walk visits in a thread that must not wait: others wait for that thread.
+const VISITED_AT_ONCE: usize = 128 << 10;
+
+/// What a key costs beside its bytes, as bytes of the same time.
+const KEY_COST: usize = 256;
+
 /// An open store, with what its commands share.
 pub struct Store {
     db: Db,
@@ -224,18 +230,17 @@ impl Reads for StoredRecords<'_> {
     }
 
     fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool> {
-        if !self.may_wait {
-            return self.get(place, key).map(|found| found.is_some());
-        }
         let keyspace = self.keyspace(place);
         let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
+        if !self.may_wait {
+            let found =
+                at.map_or_else(|| keyspace.contains_resident(key), |at| at.contains_resident(key));
+            return found.map_err(failed)?.ok_or(Halt::Wait);
+        }
         at.map_or_else(|| keyspace.contains_key(key), |at| at.contains_key(key)).map_err(failed)
     }
 
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
-        if !self.may_wait {
-            return Err(Halt::Wait);
-        }
         let keyspace = self.keyspace(walk.space);
         let mut range = match &self.at {
             Some(at) => at.keyspace(keyspace).range(walk.range),
@@ -244,8 +249,17 @@ impl Reads for StoredRecords<'_> {
         if !walk.with_values {
             range = range.keys_only();
         }
+        if !self.may_wait {
+            range = range.resident();
+        }
+        let mut left = VISITED_AT_ONCE;
         while let Some(item) = if walk.is_reversed { range.next_back() } else { range.next() } {
             let item = item.map_err(failed)?;
+            if !self.may_wait {
+                left = left
+                    .checked_sub(KEY_COST + item.key.len() + item.value.len())
+                    .ok_or(Halt::Wait)?;
+            }
             if visit(&item.key, &item.value).is_break() {
                 break;
             }

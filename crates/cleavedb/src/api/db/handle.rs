@@ -45,6 +45,11 @@ impl Db {
         self.default.get_resident(key)
     }
 
+    /// See [`Keyspace::contains_resident`].
+    pub fn contains_resident(&self, key: impl AsRef<[u8]>) -> Result<Option<bool>> {
+        self.default.contains_resident(key)
+    }
+
     /// See [`Keyspace::put`].
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.default.put(key, value)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::Reach;
 use cleavedb_storage::process::Own;
@@ -27,6 +27,8 @@ pub(super) struct Moment {
     pub(super) engine: Own<Arc<Engine>>,
     pub(super) state: Own<Arc<ReadState>>,
     pub(super) at: ReadPoint,
+    /// How far a step or a value is fetched.
+    pub(super) reach: Reach,
     /// Keeps the versions that the cursor sees from being dropped.
     pub(super) held: Option<Arc<HeldSnapshot>>,
     /// Writes of a transaction, which come before what is stored.
@@ -45,7 +47,8 @@ impl Moment {
         for slot in &self.state.memtables {
             sources.extend(slot.table.iters());
         }
-        sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
+        let mode = ReadMode::of_caller(self.reach);
+        sources.extend(self.state.version.iters(Some(lower), Some(upper), mode));
         if let Some(pending) = &self.pending {
             if !pending.deleted.is_empty() {
                 let outside = |inner| -> Box<dyn EntryIter> {
@@ -99,8 +102,12 @@ impl Moment {
         self.look_up(encoded_key, "a key that merges have changed has no value")
     }
 
-    /// The value that a look-up finds; `lost` says what is wrong if there is none.
+    /// The value that a look-up finds; `lost` says what is wrong if there is none. From memory
+    /// alone there is no look-up.
     fn look_up(&self, encoded_key: &[u8], lost: &str) -> Result<Bytes> {
+        if self.reach == Reach::Memory {
+            return Err(Error::new(ErrorKind::WouldWait, "a value of a range wants a look-up"));
+        }
         let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), ReadFor::Engine)?;
         found.map(|found| found.value).ok_or_else(|| Error::corruption(lost))
     }
@@ -115,7 +122,7 @@ impl Moment {
     ) -> Result<Bytes> {
         if let Some(pointer) = pointer
             && let Some((seq, value)) =
-                self.state.segments.read_version(Reach::Device, chunk, pointer, encoded_key)?
+                self.state.segments.read_version(self.reach, chunk, pointer, encoded_key)?
             && seq <= self.at.seq
         {
             return Ok(value);

@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use cleavedb_base::{EntryKind, Error, Expiry, Lasting, Result, SeqNo, ValuePointer};
 use cleavedb_index::VisibleIter;
-use cleavedb_values::{Chunk, ValueLayout};
+use cleavedb_storage::Reach;
+use cleavedb_values::{Chunk, OwnedRecord, ValueLayout};
 
 use super::moment::Moment;
 use super::{Cursor, Direction, Place};
@@ -194,7 +195,7 @@ impl Cursor {
         let mut at = at;
         if matches!(self.row[at].value, EntryValue::Pointer(_) | EntryValue::Marker) {
             self.locate(at);
-            if self.row[at].wanted().is_some() {
+            if self.row[at].wanted().is_some() && self.moment.reach == Reach::Device {
                 at = self.read_ahead(at);
             }
         }
@@ -204,7 +205,8 @@ impl Cursor {
             EntryValue::Known(value) => Ok(value.clone()),
             EntryValue::Unreadable(error) => Err(error.clone()),
             EntryValue::Pointer(pointer) | EntryValue::Place(pointer, None) => {
-                segments.read(*pointer, encoded_key, *seq)
+                let record = segments.record(self.moment.reach, *pointer, encoded_key, *seq);
+                record.map(OwnedRecord::into_value)
             }
             EntryValue::Place(pointer, Some(chunk)) => {
                 segments.read_in(chunk, *pointer, encoded_key, *seq)

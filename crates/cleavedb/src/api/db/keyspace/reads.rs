@@ -14,7 +14,7 @@ use crate::reads::cursor::Cursor;
 use crate::reads::item::Item;
 use crate::reads::range::Range;
 use crate::reads::read::{self, Resident};
-use crate::reads::search::UserKey;
+use crate::reads::search::{ReadFor, UserKey};
 use crate::reads::view::Snapshot;
 
 impl Keyspace {
@@ -61,7 +61,15 @@ impl Keyspace {
 
     /// Whether `key` is there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.read(|engine| read::contains(engine, UserKey::new(self.entry().id, &key), None))
+        let key = UserKey::new(self.entry().id, &key);
+        self.read(|engine| read::contains(engine, key, None, ReadFor::Caller))
+    }
+
+    /// As [`Keyspace::contains_key`], for a thread that must not wait for the device; `None` where
+    /// the answer would need it: see [`Keyspace::get_resident`].
+    pub fn contains_resident(&self, key: impl AsRef<[u8]>) -> Result<Option<bool>> {
+        let key = UserKey::new(self.entry().id, &key);
+        self.read(|engine| read::contains_resident(engine, key, None))
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:

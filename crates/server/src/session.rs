@@ -168,7 +168,7 @@ impl ClientSession {
             Ok(ran) => Ok(ran),
             Err(Halt::Error(reply)) => Ok(RanCommand::Reply(reply)),
             Err(Halt::Block(block)) => Ok(RanCommand::Reply(block.in_transaction)),
-            Err(Halt::Wait) => Err(Waits),
+            Err(Halt::Wait | Halt::Hold) => Err(Waits),
         }
     }
 

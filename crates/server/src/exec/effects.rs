@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
 
 use super::events::KeyEvent;
+use crate::model::element::{self, PREFIX_LEN};
 use crate::model::record::Collection;
 
 /// What becomes of a key.
@@ -33,6 +35,8 @@ pub struct Effects<'a> {
     pub dropped: Vec<u64>,
     /// Elements by their keys: their values, or none if they are gone.
     pub elements: BTreeMap<Vec<u8>, Option<Cow<'a, [u8]>>>,
+    /// Members that were added to sorted sets (1) or removed (-1), by the keys of their scores.
+    pub ranked: BTreeMap<Vec<u8>, i64>,
     /// The keys of collections, or none if the collections are gone.
     pub owners: BTreeMap<u64, Option<DatabaseKey<'a>>>,
     /// Keys whose collections were given elements, in the order in which they were.
@@ -56,8 +60,26 @@ impl Effects<'_> {
         let (from, to) = (id.to_be_bytes(), (id + 1).to_be_bytes());
         let mut rest = self.elements.split_off(&from[..]);
         self.elements.append(&mut rest.split_off(&to[..]));
+        let mut rest = self.ranked.split_off(&from[..]);
+        self.ranked.append(&mut rest.split_off(&to[..]));
         self.dropped.push(id);
         self.owners.insert(id, None);
+    }
+
+    /// Members of sorted sets that were added or removed, with the ids of these and their names.
+    pub fn ranked_all(&self) -> impl Iterator<Item = (u64, &[u8], i64)> {
+        let place = |key: &[u8]| element::place(key).map(|(id, _)| id);
+        self.ranked
+            .iter()
+            .filter_map(move |(key, change)| Some((place(key)?, &key[PREFIX_LEN..], *change)))
+    }
+
+    /// Members of a sorted set that were added or removed, with its id and their names.
+    pub fn ranked_of(&self, id: u64) -> impl Iterator<Item = (u64, &[u8], i64)> {
+        let Range { start, end } = all_elements(id);
+        let range = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
+        let of_set = self.ranked.range::<[u8], _>(range);
+        of_set.map(move |(key, change)| (id, &key[PREFIX_LEN..], *change))
     }
 
     /// A copy that borrows nothing.
@@ -80,6 +102,7 @@ impl Effects<'_> {
             keys: keys.collect(),
             dropped: self.dropped.clone(),
             elements: elements.map(|(key, it)| (key.clone(), it.as_deref().map(owned))).collect(),
+            ranked: self.ranked.clone(),
             owners: owners.collect(),
             ready: self.ready.clone(),
             events: self.events.clone(),
@@ -88,7 +111,7 @@ impl Effects<'_> {
 }
 
 /// The range of all elements of a collection.
-pub fn all_elements(id: u64) -> std::ops::Range<[u8; 8]> {
+pub fn all_elements(id: u64) -> Range<[u8; 8]> {
     id.to_be_bytes()..(id + 1).to_be_bytes()
 }
 

@@ -1,5 +1,6 @@
 //! How commands run: what they see, what they hold, and how what they did is committed.
 
+mod ranks;
 mod reads;
 mod events;
 mod effects;
@@ -20,6 +21,7 @@ pub use self::effects::Effects;
 pub use self::events::{EventClasses, KeyEvent, event};
 pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
+pub use self::ranks::Ranks;
 pub use self::reads::{Blind, Reads};
 #[cfg(test)]
 pub use self::reads::{KeyPlace, KeyWalk, Visit};
@@ -41,6 +43,9 @@ use crate::resp::reply::Reply;
 pub enum Halt {
     /// The command would have to wait: it has done nothing, and is to be run again where it may.
     Wait,
+    /// The command reads what is kept in memory of its keys, whose locks it does not hold: it has
+    /// done nothing, and is to be run again with them.
+    Hold,
     /// The reply is this error, and the command has done nothing.
     Error(Reply),
     /// The command waits for a key that has elements: it has done nothing, and is to be run again

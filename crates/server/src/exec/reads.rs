@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{Answer, Halt};
+use super::{Answer, Halt, Ranks};
 
 /// Where a key lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ pub trait Reads {
 
     /// An id for a collection, which none has had.
     fn new_id(&self) -> Answer<u64>;
+
+    /// Ranks of sorted sets, if they are kept; the locks of keys are held.
+    fn ranks(&self) -> Answer<Option<&Ranks>> {
+        Ok(None)
+    }
 }
 
 /// No records: a command that asks for one would have to wait for it.

@@ -16,7 +16,7 @@ use super::failed::failed;
 use super::ids::Ids;
 use super::reads::{KeyPlace, KeyWalk, Reads, Visit};
 use super::register::{self, owner_key, owner_record};
-use super::{Answer, Halt, Held, Locks, Waiters, Watches};
+use super::{Answer, Halt, Held, Locks, Ranks, Waiters, Watches};
 use crate::model::record;
 
 #[cfg(test)]
@@ -44,6 +44,7 @@ pub struct Store {
     pub watches: Watches,
     /// Clients that wait for keys.
     pub waiters: Waiters,
+    ranks: Ranks,
     /// The number of the last write.
     written: AtomicU64,
 }
@@ -74,6 +75,7 @@ impl Store {
             locks: Locks::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
+            ranks: Ranks::default(),
             written: AtomicU64::new(0),
         })
     }
@@ -98,7 +100,8 @@ impl Store {
         self.databases.get(number)
     }
 
-    /// The records as they are at each read, read without a wait, or with one if it `may_wait`.
+    /// The records as they are at each read, for a caller who holds the locks of the keys or reads one record, read
+    /// without a wait, or with one if it `may_wait`.
     pub fn reads(&self, may_wait: bool) -> StoredRecords<'_> {
         StoredRecords { store: self, may_wait, at: None }
     }
@@ -132,7 +135,14 @@ impl Store {
             true => self.db.write_numbered(&batch, Durability::Os),
             false => self.db.try_write(&batch, Durability::Os),
         };
-        let seq = written.map_err(failed)?;
+        let seq = written.map_err(failed).inspect_err(|halt| {
+            if !matches!(halt, Halt::Wait) {
+                self.ranks.forget(effects.ranked_all().map(|(id, ..)| id));
+            }
+        })?;
+        if !effects.ranked.is_empty() {
+            self.ranks.count(effects.ranked_all());
+        }
         self.written.fetch_max(seq, Ordering::AcqRel);
         Ok(())
     }
@@ -269,5 +279,12 @@ impl Reads for StoredRecords<'_> {
 
     fn new_id(&self) -> Answer<u64> {
         self.store.ids.next(&self.store.own, self.may_wait)
+    }
+
+    fn ranks(&self) -> Answer<Option<&Ranks>> {
+        match self.at {
+            None => Ok(Some(&self.store.ranks)),
+            Some(_) => Err(Halt::Hold),
+        }
     }
 }

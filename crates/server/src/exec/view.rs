@@ -4,6 +4,7 @@
 //! So it runs on a store, on a map in tests, and again from its begin if it had to wait.
 
 mod elements;
+mod ranks;
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
@@ -240,8 +241,9 @@ impl<'a> View<'a> {
     /// Removes all keys of all databases, with their elements.
     pub fn clear_all(&mut self) {
         (0..self.databases).for_each(|database| self.clear(database));
-        let Effects { elements, owners, dropped, is_flushed, .. } = &mut self.effects;
+        let Effects { elements, ranked, owners, dropped, is_flushed, .. } = &mut self.effects;
         elements.clear();
+        ranked.clear();
         owners.clear();
         dropped.clear();
         *is_flushed = true;

@@ -106,7 +106,7 @@ pub(super) async fn list(State(page): State<Page>, Query(asked): Query<KeysAsked
         return no_database();
     }
     let look = move |shared: &Arc<ServerShared>| {
-        let reads = shared.store.reads(true);
+        let reads = shared.store.reads_at_once(true);
         let view = shared.moment(&reads, now()).view(asked.database);
         let (mut keys, mut next) = (Vec::new(), None);
         let walked = view.walk(from.as_slice().max(&prefix), false, &mut |key, _| {
@@ -123,7 +123,9 @@ pub(super) async fn list(State(page): State<Page>, Query(asked): Query<KeysAsked
         match walked {
             Ok(()) => json!({ "keys": keys, "next": next }),
             Err(Halt::Error(why)) => told(&why),
-            Err(Halt::Wait | Halt::Block(_)) => told(&Reply::error("ERR the read waits")),
+            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => {
+                told(&Reply::error("ERR the read waits"))
+            }
         }
     };
     answer(&page, look).await

@@ -19,6 +19,8 @@
 //! Numbers in keys are big-endian and keep their order: positions with the sign inverted; scores as
 //! the bits of a double, of which negative ones are inverted and others get the sign; -0 is 0.
 
+use std::ops::Bound;
+
 /// The elements of a collection.
 pub const MEMBERS: u8 = 0;
 
@@ -43,6 +45,9 @@ pub const PARTS: u8 = 5;
 /// Bytes of an element's key in front of its name.
 pub const PREFIX_LEN: usize = 9;
 
+/// Between which keys.
+pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// The bytes in front of the names of a part.
 pub fn prefix(id: u64, part: u8) -> [u8; PREFIX_LEN] {
     let mut bytes = [part; PREFIX_LEN];
@@ -56,6 +61,20 @@ pub fn key(id: u64, part: u8, name: &[u8]) -> Vec<u8> {
     key.extend_from_slice(&prefix(id, part));
     key.extend_from_slice(name);
     key
+}
+
+/// The keys of the elements between two names of a part.
+pub fn bounds(id: u64, part: u8, names: (Bound<&[u8]>, Bound<&[u8]>)) -> KeyBounds {
+    let (from, to) = names;
+    let from = match from.map(|name| key(id, part, name)) {
+        Bound::Unbounded => Bound::Included(prefix(id, part).to_vec()),
+        bound => bound,
+    };
+    let to = match to.map(|name| key(id, part, name)) {
+        Bound::Unbounded => Bound::Excluded(prefix(id, part + 1).to_vec()),
+        bound => bound,
+    };
+    (from, to)
 }
 
 /// The id and the part of an element's key, which is none if it is too short.

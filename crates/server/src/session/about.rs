@@ -163,7 +163,7 @@ const COUNTED_MAX: u64 = 10_000;
 
 /// About how many keys each database has.
 fn about_keys(shared: &ServerShared) -> Answer<Vec<DatabaseKeys>> {
-    let reads = shared.store.reads(true);
+    let reads = shared.store.reads_at_once(true);
     let of = |database| {
         let view = shared.moment(&reads, super::now()).view(database);
         let mut keys = 0;

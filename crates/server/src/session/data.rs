@@ -27,7 +27,10 @@ impl ClientSession {
         run: Run,
     ) -> Answer<RanCommand> {
         let holds = command.is(flag::WRITE | flag::KEEPS);
-        self.run_holding(shared, command, args, may_wait, run, holds)
+        match self.run_holding(shared, command, args, may_wait, run, holds) {
+            Err(Halt::Hold) => self.run_holding(shared, command, args, may_wait, run, true),
+            answer => answer,
+        }
     }
 
     /// Runs a command, which `holds` its keys meanwhile.
@@ -89,27 +92,32 @@ impl ClientSession {
     ) -> Answer {
         let call = ScriptCall::of(shared, command.name, args, may_wait)?;
         let store = &shared.store;
+        let mut holds = !call.reads_only;
         loop {
             let holds_all = call.script.uses_others.load(Ordering::Relaxed);
-            let _held = match call.reads_only {
-                true => Some(Held::new()),
-                false if holds_all => store.locks.take_all(may_wait),
-                false => store.hold(call.keys, may_wait),
+            let _held = match holds {
+                false => Some(Held::new()),
+                true if holds_all => store.locks.take_all(may_wait),
+                true => store.hold(call.keys, may_wait),
             }
             .ok_or(Halt::Wait)?;
-            let reads = match call.reads_only {
-                true => store.reads_at_once(may_wait),
-                false => store.reads(may_wait),
+            let reads = match holds {
+                false => store.reads_at_once(may_wait),
+                true => store.reads(may_wait),
             };
             let arena = Bump::new();
             let moment = shared.moment(&reads, now());
             let view = moment.view(self.database);
-            let how = HowRun { has_all: holds_all || call.reads_only, may_wait };
+            let how = HowRun { has_all: holds_all || !holds, may_wait };
             let ran = self.run_script(shared, &call, how, &arena, view);
             let (Some(answer), view, published) = ran else {
                 call.script.uses_others.store(true, Ordering::Relaxed);
                 continue;
             };
+            if matches!(answer, Err(Halt::Hold)) {
+                holds = true;
+                continue;
+            }
             let reply = answer?;
             self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
             scripts::publish(shared, &published);
@@ -196,7 +204,7 @@ impl ClientSession {
                 self.calls.gather(&shared.observer, command, &reply);
                 Some(reply)
             }
-            Err(Halt::Wait | Halt::Block(_)) => None,
+            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => None,
         }
     }
 
@@ -228,7 +236,7 @@ impl ClientSession {
         let failed = match committed {
             Ok(()) => None,
             Err(Halt::Error(error)) => Some(error),
-            Err(Halt::Wait | Halt::Block(_)) => return Err(Waits),
+            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => return Err(Waits),
         };
         self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
         Ok(failed)

@@ -107,7 +107,7 @@ impl ClientSession {
             ScriptEnd::Reply(reply) => Some(Ok(reply)),
         };
         // What is run again is counted then.
-        if !matches!(answer, None | Some(Err(Halt::Wait))) {
+        if !matches!(answer, None | Some(Err(Halt::Wait | Halt::Hold))) {
             self.calls.add_inner(&shared.observer, &self.client, &inner);
         }
         (answer, view, published)
@@ -186,7 +186,7 @@ impl<'a> Host<'_, 'a> {
         match answer {
             Ok(reply) | Err(Halt::Error(reply)) => Some(reply),
             Err(Halt::Block(block)) => Some(block.in_transaction),
-            Err(halt @ Halt::Wait) => {
+            Err(halt @ (Halt::Wait | Halt::Hold)) => {
                 self.stopped = Some(halt);
                 None
             }

@@ -140,6 +140,9 @@ pub fn select(
 
 /// The number of members in a span of scores or texts.
 pub fn count(zset: Collection, span: MemberSpan<'_>, view: &View<'_>) -> Answer<i64> {
+    if let MemberSpan::Scores(from, to) = span {
+        return view.members_between(&zset, &from, &to).map(u64::cast_signed);
+    }
     let mut count = 0;
     visit(zset, span, Window::ALL, view, &mut |_, _| count += 1)?;
     Ok(count)

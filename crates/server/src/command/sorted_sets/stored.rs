@@ -42,20 +42,24 @@ pub fn score(zset: Collection, member: &[u8], view: &View<'_>) -> Answer<Option<
 
 /// Gives a member a score in place of its old one.
 pub fn put(zset: &mut Collection, member: &[u8], old: Option<f64>, new: f64, view: &mut View<'_>) {
-    match old {
-        Some(old) => view.delete_element(zset.id, SCORES, &element::of_scored(old, member)),
-        None => zset.len += 1,
+    if let Some(old) = old {
+        remove(zset, member, old, view);
     }
     // A score of -0 is kept as 0, as Redis does in small sorted sets.
     let new = new + 0.0;
     view.put_element(zset.id, MEMBERS, member, element::of_member(new).to_vec());
-    view.put_element(zset.id, SCORES, &element::of_scored(new, member), b"");
+    let name = element::of_scored(new, member);
+    view.put_element(zset.id, SCORES, &name, b"");
+    view.count_name(zset.id, &name, 1);
+    zset.len += 1;
 }
 
 /// Removes a member that has this score.
 pub fn remove(zset: &mut Collection, member: &[u8], score: f64, view: &mut View<'_>) {
+    let name = element::of_scored(score, member);
     view.delete_element(zset.id, MEMBERS, member);
-    view.delete_element(zset.id, SCORES, &element::of_scored(score, member));
+    view.delete_element(zset.id, SCORES, &name);
+    view.count_name(zset.id, &name, -1);
     zset.len = zset.len.saturating_sub(1);
 }
 
@@ -157,8 +161,13 @@ pub fn at_ranks(
     };
     let (before, behind) = (ranks.start, zset.len - end);
     let is_turned = behind < before;
-    let (mut skipped, is_backwards) = (before.min(behind), is_reversed != is_turned);
-    walk(zset, (Bound::Unbounded, Bound::Unbounded), is_backwards, view, &mut |member, score| {
+    let is_backwards = is_reversed != is_turned;
+    let (at, mut skipped) = view.rank_bound(&zset, before.min(behind), is_backwards)?;
+    let range = match (at.as_ref().map(Vec::as_slice), is_backwards) {
+        (at, false) => (at, Bound::Unbounded),
+        (at, true) => (Bound::Unbounded, at),
+    };
+    walk(zset, range, is_backwards, view, &mut |member, score| {
         if skipped > 0 {
             skipped -= 1;
             return ControlFlow::Continue(());
@@ -184,15 +193,6 @@ pub fn rank(
     view: &View<'_>,
 ) -> Answer<u64> {
     let name = element::of_scored(score, member);
-    let range = match is_reversed {
-        true => (Bound::Excluded(&name[..]), Bound::Unbounded),
-        false => (Bound::Unbounded, Bound::Excluded(&name[..])),
-    };
-    let within = ElementRange { part: SCORES, range, is_reversed, with_values: false };
-    let mut before = 0;
-    view.elements(zset.id, within, &mut |_, _| {
-        before += 1;
-        ControlFlow::Continue(())
-    })?;
-    Ok(before)
+    let below = view.members_below(&zset, &name)?;
+    Ok(if is_reversed { zset.len.saturating_sub(below + 1) } else { below })
 }

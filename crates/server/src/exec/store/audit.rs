@@ -60,7 +60,8 @@ impl Store {
                 CollectionKind::Stream => streams::fault(&self.elements, &collection)?,
                 _ => fault(collection, &elements),
             };
-            wrong.extend(fault.map(|what| format!("{at}: {what}")));
+            let faults = fault.into_iter().chain(self.fault_of_ranks(id)?);
+            wrong.extend(faults.map(|what| format!("{at}: {what}")));
         }
         let lost = found.keys().filter(|id| !owners.contains_key(id));
         wrong
@@ -87,6 +88,27 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    /// What is wrong with the kept ranks of a sorted set.
+    fn fault_of_ranks(&self, id: u64) -> cleavedb::Result<Option<String>> {
+        let mut names = Vec::new();
+        for item in self.elements.prefix(element::prefix(id, SCORES)).keys_only() {
+            names.push(item?.key.slice(PREFIX_LEN..));
+        }
+        let wrong = self.ranks.ask(id, |blocks| {
+            let mut rank = 0;
+            while let Some(name) = names.get(rank as usize) {
+                let spot = blocks.of_name(name);
+                let behind = names.partition_point(|it| spot.to.as_ref().is_none_or(|to| *it < to));
+                if spot.before != rank || spot.count == 0 || behind as u64 != rank + spot.count {
+                    return Some(format!("{spot:?} begins at {rank} and ends at {behind}"));
+                }
+                rank += spot.count;
+            }
+            (rank != blocks.members()).then(|| format!("{rank} members have more ranks"))
+        });
+        Ok(wrong.flatten())
     }
 
     /// All collections that keys have, by their ids.

@@ -130,16 +130,8 @@ impl<'a> View<'a> {
         within: ElementRange<'_>,
         visit: &mut VisitElement<'_>,
     ) -> Answer<()> {
-        let ElementRange { part, range: (from, to), is_reversed, with_values } = within;
-        let key = |bound: Bound<&[u8]>| bound.map(|name| element::key(id, part, name));
-        let from = match key(from) {
-            Bound::Unbounded => Bound::Included(element::prefix(id, part).to_vec()),
-            bound => bound,
-        };
-        let to = match key(to) {
-            Bound::Unbounded => Bound::Excluded(element::prefix(id, part + 1).to_vec()),
-            bound => bound,
-        };
+        let ElementRange { part, range, is_reversed, with_values } = within;
+        let (from, to) = element::bounds(id, part, range);
         if is_empty(&from, &to) {
             return Ok(());
         }

@@ -1,0 +1,182 @@
+//! Ranks of the members of long sorted sets, which are found without a walk over all members.
+//!
+//! The members of a sorted set in their order are cut into blocks, whose sizes are kept in memory:
+//! made by a walk when a rank is asked for, and changed by each commit. Who reads or makes them
+//! holds the lock of the set's key.
+
+use lru::LruCache;
+use parking_lot::Mutex;
+
+/// Members of a block when it is made.
+pub const BLOCK_NEW: u64 = if cfg!(test) { 4 } else { 512 };
+
+/// Members of a block from which on it is cut when it is walked.
+pub const BLOCK_MAX: u64 = 2 * BLOCK_NEW;
+
+/// Most blocks of all sorted sets: about 64 MiB.
+const BLOCKS_MAX: usize = 1 << 19;
+
+/// The place of a block among the members of a sorted set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockSpot {
+    /// The first name that the block may have.
+    pub from: Vec<u8>,
+    /// The first name of the next block, if there is one.
+    pub to: Option<Vec<u8>>,
+    /// Number of members in front of the block.
+    pub before: u64,
+    /// Number of members of the block.
+    pub count: u64,
+}
+
+/// A block: the first name that it may have, and the number of its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Block {
+    from: Vec<u8>,
+    count: u64,
+}
+
+/// The blocks of a sorted set, in their order. The first one begins in front of all names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks(Vec<Block>);
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self(vec![Block { from: Vec::new(), count: 0 }])
+    }
+}
+
+impl Blocks {
+    /// Adds a member behind all others.
+    pub fn push(&mut self, name: &[u8]) {
+        if self.0.last().is_none_or(|last| last.count == BLOCK_NEW) {
+            self.0.push(Block { from: name.to_vec(), count: 0 });
+        }
+        self.0.last_mut().into_iter().for_each(|last| last.count += 1);
+    }
+
+    /// Number of members.
+    pub fn members(&self) -> u64 {
+        self.0.iter().map(|block| block.count).sum()
+    }
+
+    fn index_of(&self, name: &[u8]) -> usize {
+        self.0.partition_point(|block| &*block.from <= name).saturating_sub(1)
+    }
+
+    fn spot(&self, index: usize) -> BlockSpot {
+        let Block { from, count } = self.0[index].clone();
+        let before = self.0[..index].iter().map(|block| block.count).sum();
+        BlockSpot { from, to: self.0.get(index + 1).map(|next| next.from.clone()), before, count }
+    }
+
+    /// The block in which a name lies, or would.
+    pub fn of_name(&self, name: &[u8]) -> BlockSpot {
+        self.spot(self.index_of(name))
+    }
+
+    /// The block with the member of a rank, or the last one.
+    pub fn of_rank(&self, rank: u64) -> BlockSpot {
+        let mut before = 0;
+        let index = self.0.iter().position(|block| {
+            before += block.count;
+            rank < before
+        });
+        self.spot(index.unwrap_or(self.0.len() - 1))
+    }
+
+    /// Counts members that were added under a name, or removed. Says whether that can be.
+    pub fn count(&mut self, name: &[u8], change: i64) -> bool {
+        let index = self.index_of(name);
+        let Some(count) = self.0[index].count.checked_add_signed(change) else { return false };
+        self.0[index].count = count;
+        if count == 0 && index > 0 {
+            self.0.remove(index);
+        }
+        true
+    }
+
+    /// Puts the blocks of the members of a block in its place.
+    fn cut(&mut self, from: &[u8], parts: Self) {
+        let index = self.index_of(from);
+        let mut parts = parts.0;
+        parts[0].from = from.to_vec();
+        self.0.splice(index..=index, parts);
+    }
+}
+
+/// The blocks of sorted sets, by the ids of these.
+pub struct Ranks(Mutex<RankedSets>);
+
+struct RankedSets {
+    sets: LruCache<u64, Blocks>,
+    /// Blocks of all of them.
+    blocks: usize,
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Self(Mutex::new(RankedSets { sets: LruCache::unbounded(), blocks: 0 }))
+    }
+}
+
+impl RankedSets {
+    /// Has `change` change the blocks of a set; without its answer they are dropped.
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut Blocks) -> bool) {
+        let Some(blocks) = self.sets.peek_mut(&id) else { return };
+        let before = blocks.0.len();
+        let is_kept = change(blocks);
+        self.blocks = self.blocks - before + blocks.0.len();
+        if !is_kept {
+            self.drop_set(id);
+        }
+    }
+
+    fn drop_set(&mut self, id: u64) {
+        if let Some(blocks) = self.sets.pop(&id) {
+            self.blocks -= blocks.0.len();
+        }
+    }
+}
+
+impl Ranks {
+    /// What `ask` makes of the blocks of a set, if they are kept.
+    pub fn ask<T>(&self, id: u64, ask: impl FnOnce(&Blocks) -> T) -> Option<T> {
+        self.0.lock().sets.get(&id).map(ask)
+    }
+
+    /// Keeps the blocks of a set.
+    pub fn keep(&self, id: u64, blocks: Blocks) {
+        let mut all = self.0.lock();
+        all.drop_set(id);
+        all.blocks += blocks.0.len();
+        all.sets.push(id, blocks);
+        while all.blocks > BLOCKS_MAX
+            && let Some((_, least)) = all.sets.pop_lru()
+        {
+            all.blocks -= least.0.len();
+        }
+    }
+
+    /// Puts the blocks of the members of a block in its place.
+    pub fn cut(&self, id: u64, from: &[u8], parts: Blocks) {
+        self.0.lock().change(id, |blocks| {
+            blocks.cut(from, parts);
+            true
+        });
+    }
+
+    /// Counts members that a commit has added under their names, or removed.
+    pub fn count<'a>(&self, changes: impl Iterator<Item = (u64, &'a [u8], i64)>) {
+        let mut all = self.0.lock();
+        for (id, name, change) in changes {
+            all.change(id, |blocks| blocks.count(name, change));
+        }
+    }
+
+    /// Drops the blocks of sets.
+    pub fn forget(&self, ids: impl Iterator<Item = u64>) {
+        let mut all = self.0.lock();
+        ids.for_each(|id| all.drop_set(id));
+    }
+}

@@ -1,6 +1,7 @@
 //! Queues beside writes in front of them: a search for the first key finds what a model has.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
 
 use cleavedb::{Db, Keyspace, Operand, WriteBatch};
@@ -25,8 +26,22 @@ fn check(queue: &Keyspace, model: &Model) -> Checked<()> {
     same("range", queue.range(..).next().transpose().map_err(failed)?)?;
     let mut cursor = queue.cursor(..);
     cursor.seek_to_first().map_err(failed)?;
-    same("seek_to_first", cursor.item().map_err(failed)?)
+    same("seek_to_first", cursor.item().map_err(failed)?)?;
+    for (begin, end) in PARTS {
+        let range = begin.as_bytes()..end.as_bytes();
+        let expected = model.range::<[u8], _>((Included(range.start), Excluded(range.end))).next();
+        let found = queue.range(range).next().transpose().map_err(failed)?;
+        let found = found.as_ref().map(|item| (&item.key[..], &item.value[..]));
+        if found != expected.map(|(key, value)| (&key[..], &value[..])) {
+            return Err(format!("from {begin}: {found:?} instead of {expected:?}"));
+        }
+    }
+    Ok(())
 }
+
+/// Ranges of keys that are queues themselves.
+const PARTS: [(&str, &str); 4] =
+    [("0002", "0005"), ("0004", "0009"), ("000701", "001"), ("0009", "0015")];
 
 /// A queue and what it has to have.
 struct Queue {
@@ -63,6 +78,18 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes keys of a part.
+    fn pop_part(&mut self, part: usize, count: usize) -> cleavedb::Result<()> {
+        let (begin, end) = PARTS[part];
+        for _ in 0..count {
+            let range = begin.as_bytes()..end.as_bytes();
+            let Some(item) = self.keys.range(range).keys_only().next().transpose()? else { break };
+            self.keys.delete(&item.key)?;
+            assert!(self.model.remove(&item.key[..]).is_some());
+        }
+        Ok(())
+    }
+
     /// Writes a key in a transaction, which sees it in front of what is there.
     fn transact(&mut self, key: Vec<u8>, value: Vec<u8>) -> cleavedb::Result<()> {
         let first = self.db.transact(|transaction| {
@@ -79,7 +106,7 @@ impl Queue {
     /// A drawn operation.
     fn act(&mut self, rng: &mut Rng, value: Vec<u8>) -> cleavedb::Result<()> {
         let key = key(rng.below(self.next));
-        match rng.index(22) {
+        match rng.index(26) {
             0..=2 => self.push(&value)?,
             3 => {
                 self.keys.put(&key, &value)?;
@@ -104,6 +131,7 @@ impl Queue {
             8 => self.db.flush()?,
             9 => drop(self.db.step()?),
             10 => self.transact(key, value)?,
+            11..=16 => self.pop_part(rng.index(PARTS.len()), rng.index(25))?,
             _ => self.pop(rng.index(12))?,
         }
         Ok(())

@@ -31,6 +31,26 @@ fn pops_step_over_no_key_that_was_taken_before() {
     }
 }
 
+/// As above, of several queues in one keyspace, each under a prefix.
+#[test]
+fn pops_of_a_prefix_step_over_no_key_that_was_taken_before() {
+    for setup in Setup::designs() {
+        let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
+        let queues = ["a", "b", "c"];
+        let key = |queue: &str, i: u32| [queue.as_bytes(), &i.to_be_bytes()].concat();
+        (0..1000).for_each(|i| queues.iter().for_each(|it| db.put(key(it, i), "item").unwrap()));
+        for i in 0..700 {
+            for queue in queues {
+                let found = db.prefix(queue).next().unwrap().unwrap().key;
+                assert_eq!(found, key(queue, i));
+                db.delete(found).unwrap();
+            }
+        }
+        let dead = db.metrics().dead_read;
+        assert!(dead < 3 * 3 * 700, "{setup}: {dead}");
+    }
+}
+
 /// Producers put keys in front of and behind those that consumers take; each is taken once.
 #[test]
 fn what_is_put_beside_pops_is_taken_once() {

@@ -1,7 +1,7 @@
-//! What commits note of their keys: for open transactions, and for the fronts of keyspaces.
+//! What commits note of their keys: for open transactions, and for the fronts of ranges.
 
+use cleavedb_base::SeqNo;
 use cleavedb_base::key::KeptKey;
-use cleavedb_base::{KeyspaceId, SeqNo};
 
 use super::Commit;
 use crate::operations::encoded_op::EncodedOp;
@@ -45,11 +45,11 @@ impl Commit {
         seq
     }
 
-    /// Begins to watch a keyspace for its front, unless a commit is just being numbered.
+    /// Begins to watch the begin of a range for its front, unless a commit is just being numbered.
     #[cold]
-    pub(crate) fn watch_front(&self, keyspace: KeyspaceId) {
+    pub(crate) fn watch_front(&self, begin: &[u8]) {
         if let Some(append) = self.append.try_lock() {
-            self.fronts.watch(keyspace, append.last_seq());
+            self.fronts.watch(begin, append.last_seq());
         }
     }
 }

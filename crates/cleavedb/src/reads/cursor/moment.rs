@@ -36,7 +36,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// An iterator over the entries within `bounds`, from the front of the keyspace on if that is
+    /// An iterator over the entries within `bounds`, from the front of the range on if that is
     /// known. A transaction's own writes may lie in front.
     pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
         let Bounds { lower, upper, .. } = bounds;
@@ -69,7 +69,7 @@ impl Moment {
     }
 
     /// Moves an iterator that was opened for `bounds` to its first key, from which the front of the
-    /// keyspace is learnt.
+    /// range is learnt.
     pub(super) fn seek_first(&self, iter: &mut VisibleIter, bounds: &Bounds) -> Result<()> {
         iter.seek_first()?;
         if self.pending.is_none() && !iter.depends_on_time() {
@@ -78,7 +78,7 @@ impl Moment {
             // Where a reader follows, what becomes visible is not noted.
             let begins = !is_watched && iter.dead() >= DEAD_MIN;
             if begins && self.engine.gate.check_writable().is_ok() {
-                commit.watch_front(bounds.keyspace);
+                commit.watch_front(&bounds.lower);
             }
         }
         Ok(())

@@ -4,9 +4,9 @@
 //! which each search would step over until they are merged. So where a search has stepped over
 //! some, its begin is watched: commits note the least key that they write behind it, under the
 //! append lock, and the next search remembers its first key as the *front*. Later searches that
-//! begin there, or in between, go on from it. A commit in front of it moves the front back before it
-//! is visible. A queue may be a keyspace or a part of one, such as a prefix; a front never reaches
-//! the begin of another one.
+//! begin there, or in between, go on from it. A commit in front of it moves the front back before
+//! it is visible. A queue may be a keyspace or a part of one, such as a prefix; a front never
+//! reaches the begin of another one.
 //!
 //! The front is that of the present: a reader of an earlier moment searches from the start. Values
 //! that have expired in front of it leave none, since the clock may be set back (decision 0057).

@@ -185,8 +185,8 @@ impl Cursor {
         Self { passed_max: 0, ..self }
     }
 
-    /// The cursor, which has not been moved yet, and fails with [`crate::ErrorKind::WouldWait`] where it
-    /// would have to wait for the device.
+    /// The cursor, which has not been moved yet, and fails with [`crate::ErrorKind::WouldWait`]
+    /// where it would have to wait for the device.
     pub(crate) fn resident(mut self) -> Self {
         self.moment.reach = Reach::Memory;
         self
@@ -312,28 +312,6 @@ impl Cursor {
         // Behind the read: see `Gate::check_held`.
         self.moment.engine.gate.check_held()?;
         Ok(Some(found))
-    }
-
-    /// Moves by `movement`, unless the cursor was ended before or meanwhile.
-    #[inline]
-    fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
-        if let Place::Failed(error) = &self.place {
-            return Err(error.clone());
-        }
-        self.moment.engine.gate.check_held()?;
-        let moved = movement(self);
-        let moved = self.moment.engine.gate.check_held().and(moved);
-        moved.map_err(|error| {
-            let error = self.moment.engine.explained(error);
-            self.fail(error.clone());
-            error
-        })
-    }
-
-    #[cold]
-    fn fail(&mut self, error: Error) {
-        (self.iter, self.place) = (None, Place::Failed(error));
-        self.row.clear();
     }
 
     /// Moves to what `search` finds: the first entry from the tree key `from` on in a direction.

@@ -47,8 +47,9 @@ impl Range {
     }
 
     /// The range, for a thread that must not wait for the device, before its first step: a step
-    /// that would have to fails with [`crate::ErrorKind::WouldWait`], and the range ends. Then another
-    /// thread reads anew. See [`crate::Keyspace::get_resident`], whose exceptions hold here, too.
+    /// that would have to fails with [`crate::ErrorKind::WouldWait`], and the range ends. Then
+    /// another thread reads anew. See [`crate::Keyspace::get_resident`], whose exceptions hold
+    /// here, too.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Ranks of the members of long sorted sets, which are found without a walk over all members.
 //!
 //! The members of a sorted set in their order are cut into blocks, whose sizes are kept in memory:
-//! made by a walk when a rank is asked for, and changed by each commit. Who reads or makes them
-//! holds the lock of the set's key.
+//! made by a walk when a rank is asked for, and changed by each commit. They are read and
+//! made under the lock of the set's key.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ const BLOCKS_MAX: usize = 1 << 19;
 
 /// The place of a block among the members of a sorted set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockSpot {
+pub struct RankSpot {
     /// The first name that the block may have.
     pub from: Vec<u8>,
     /// The first name of the next block, if there is one.
@@ -31,26 +31,26 @@ pub struct BlockSpot {
 
 /// A block: the first name that it may have, and the number of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Block {
+struct RankBlock {
     from: Vec<u8>,
     count: u64,
 }
 
 /// The blocks of a sorted set, in their order. The first one begins in front of all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocks(Vec<Block>);
+pub struct RankBlocks(Vec<RankBlock>);
 
-impl Default for Blocks {
+impl Default for RankBlocks {
     fn default() -> Self {
-        Self(vec![Block { from: Vec::new(), count: 0 }])
+        Self(vec![RankBlock { from: Vec::new(), count: 0 }])
     }
 }
 
-impl Blocks {
+impl RankBlocks {
     /// Adds a member behind all others.
     pub fn push(&mut self, name: &[u8]) {
         if self.0.last().is_none_or(|last| last.count == BLOCK_NEW) {
-            self.0.push(Block { from: name.to_vec(), count: 0 });
+            self.0.push(RankBlock { from: name.to_vec(), count: 0 });
         }
         self.0.last_mut().into_iter().for_each(|last| last.count += 1);
     }
@@ -64,19 +64,19 @@ impl Blocks {
         self.0.partition_point(|block| &*block.from <= name).saturating_sub(1)
     }
 
-    fn spot(&self, index: usize) -> BlockSpot {
-        let Block { from, count } = self.0[index].clone();
+    fn spot(&self, index: usize) -> RankSpot {
+        let RankBlock { from, count } = self.0[index].clone();
         let before = self.0[..index].iter().map(|block| block.count).sum();
-        BlockSpot { from, to: self.0.get(index + 1).map(|next| next.from.clone()), before, count }
+        RankSpot { from, to: self.0.get(index + 1).map(|next| next.from.clone()), before, count }
     }
 
     /// The block in which a name lies, or would.
-    pub fn of_name(&self, name: &[u8]) -> BlockSpot {
+    pub fn of_name(&self, name: &[u8]) -> RankSpot {
         self.spot(self.index_of(name))
     }
 
     /// The block with the member of a rank, or the last one.
-    pub fn of_rank(&self, rank: u64) -> BlockSpot {
+    pub fn of_rank(&self, rank: u64) -> RankSpot {
         let mut before = 0;
         let index = self.0.iter().position(|block| {
             before += block.count;
@@ -109,8 +109,8 @@ impl Blocks {
 pub struct Ranks(Mutex<RankedSets>);
 
 struct RankedSets {
-    sets: LruCache<u64, Blocks>,
-    /// Blocks of all of them.
+    sets: LruCache<u64, RankBlocks>,
+    /// RankBlocks of all of them.
     blocks: usize,
 }
 
@@ -122,7 +122,7 @@ impl Default for Ranks {
 
 impl RankedSets {
     /// Has `change` change the blocks of a set; without its answer they are dropped.
-    fn change(&mut self, id: u64, change: impl FnOnce(&mut Blocks) -> bool) {
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut RankBlocks) -> bool) {
         let Some(blocks) = self.sets.peek_mut(&id) else { return };
         let before = blocks.0.len();
         let is_kept = change(blocks);
@@ -141,12 +141,12 @@ impl RankedSets {
 
 impl Ranks {
     /// What `ask` makes of the blocks of a set, if they are kept.
-    pub fn ask<T>(&self, id: u64, ask: impl FnOnce(&Blocks) -> T) -> Option<T> {
+    pub fn ask<T>(&self, id: u64, ask: impl FnOnce(&RankBlocks) -> T) -> Option<T> {
         self.0.lock().sets.get(&id).map(ask)
     }
 
     /// Keeps the blocks of a set.
-    pub fn keep(&self, id: u64, blocks: Blocks) {
+    pub fn keep(&self, id: u64, blocks: RankBlocks) {
         let mut all = self.0.lock();
         all.drop_set(id);
         all.blocks += blocks.0.len();
@@ -159,7 +159,7 @@ impl Ranks {
     }
 
     /// Puts the blocks of the members of a block in its place.
-    pub fn cut(&self, id: u64, from: &[u8], parts: Blocks) {
+    pub fn cut(&self, id: u64, from: &[u8], parts: RankBlocks) {
         self.0.lock().change(id, |blocks| {
             blocks.cut(from, parts);
             true

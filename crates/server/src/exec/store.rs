@@ -100,8 +100,8 @@ impl Store {
         self.databases.get(number)
     }
 
-    /// The records as they are at each read, for a caller who holds the locks of the keys or reads one record, read
-    /// without a wait, or with one if it `may_wait`.
+    /// The records as they are at each read, which is one of a held key, or the only one; without
+    /// a wait, or with one if it `may_wait`.
     pub fn reads(&self, may_wait: bool) -> StoredRecords<'_> {
         StoredRecords { store: self, may_wait, at: None }
     }

@@ -45,6 +45,9 @@ pub const PARTS: u8 = 5;
 /// Bytes of an element's key in front of its name.
 pub const PREFIX_LEN: usize = 9;
 
+/// Between which names of a part.
+pub type NameRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// Between which keys.
 pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -64,7 +67,7 @@ pub fn key(id: u64, part: u8, name: &[u8]) -> Vec<u8> {
 }
 
 /// The keys of the elements between two names of a part.
-pub fn bounds(id: u64, part: u8, names: (Bound<&[u8]>, Bound<&[u8]>)) -> KeyBounds {
+pub fn bounds(id: u64, part: u8, names: NameRange<'_>) -> KeyBounds {
     let (from, to) = names;
     let from = match from.map(|name| key(id, part, name)) {
         Bound::Unbounded => Bound::Included(prefix(id, part).to_vec()),

@@ -1,8 +1,8 @@
-//! Measures the movements of a cursor, if latencies are measured.
+//! Movements of a cursor: none once it has failed or was ended, and measured if latencies are.
 
-use cleavedb_base::Result;
+use cleavedb_base::{Error, Result};
 
-use super::Cursor;
+use super::{Cursor, Place};
 use crate::control::latency::{Latencies, Operation};
 
 impl Cursor {
@@ -17,5 +17,27 @@ impl Cursor {
         let moved = self.moved(movement);
         Latencies::ended(&self.moment.engine.latencies, operation, start);
         moved
+    }
+
+    /// Moves by `movement`, unless the cursor was ended before or meanwhile.
+    #[inline]
+    fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
+        if let Place::Failed(error) = &self.place {
+            return Err(error.clone());
+        }
+        self.moment.engine.gate.check_held()?;
+        let moved = movement(self);
+        let moved = self.moment.engine.gate.check_held().and(moved);
+        moved.map_err(|error| {
+            let error = self.moment.engine.explained(error);
+            self.fail(error.clone());
+            error
+        })
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        (self.iter, self.place) = (None, Place::Failed(error));
+        self.row.clear();
     }
 }

@@ -4,11 +4,11 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use bytes::Bytes;
 
-use super::stored::{NameRange, ScoredMember, VisitMember, at_ranks, walk};
+use super::stored::{ScoredMember, VisitMember, at_ranks, walk};
 use crate::command::args::{number, shown};
 use crate::command::float;
 use crate::exec::{Answer, Halt, View};
-use crate::model::element;
+use crate::model::element::{self, NameRange};
 use crate::model::record::Collection;
 
 /// What the ends of a span are.

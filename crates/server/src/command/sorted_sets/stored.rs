@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::command::collections::REMOVED_ALONE;
 use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View, event};
-use crate::model::element::{self, MEMBERS, SCORES};
+use crate::model::element::{self, MEMBERS, NameRange, SCORES};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
 
@@ -15,9 +15,6 @@ pub const KIND: CollectionKind = CollectionKind::SortedSet;
 
 /// A member, and its score.
 pub type ScoredMember = (Bytes, f64);
-
-/// Names among scores.
-pub type NameRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// What visits members with their scores, until it breaks off.
 pub type VisitMember<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;

@@ -1,3 +1,5 @@
+//! Ranks of long sorted sets, beside those of a model.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

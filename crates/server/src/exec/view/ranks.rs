@@ -6,9 +6,9 @@ use std::ops::{Bound, ControlFlow};
 use super::View;
 use super::elements::ElementRange;
 use crate::exec::Answer;
-use crate::exec::ranks::{BLOCK_MAX, BlockSpot, Blocks, Ranks};
+use crate::exec::ranks::{BLOCK_MAX, RankBlocks, RankSpot, Ranks};
 use crate::exec::reads::{KeyPlace, KeyWalk};
-use crate::model::element::{self, PREFIX_LEN, SCORES};
+use crate::model::element::{self, NameRange, PREFIX_LEN, SCORES};
 use crate::model::record::Collection;
 
 impl View<'_> {
@@ -27,7 +27,7 @@ impl View<'_> {
         self.members_below(zset, to).map(|to| to.saturating_sub(below))
     }
 
-    fn members_of(&self, zset: &Collection, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Answer<u64> {
+    fn members_of(&self, zset: &Collection, range: NameRange<'_>) -> Answer<u64> {
         let within = ElementRange { part: SCORES, range, is_reversed: false, with_values: false };
         let mut count = 0;
         self.elements(zset.id, within, &mut |_, _| {
@@ -72,8 +72,8 @@ impl View<'_> {
     fn spot(
         &self,
         zset: &Collection,
-        find: &dyn Fn(&Blocks) -> BlockSpot,
-    ) -> Answer<Option<BlockSpot>> {
+        find: &dyn Fn(&RankBlocks) -> RankSpot,
+    ) -> Answer<Option<RankSpot>> {
         if zset.len <= BLOCK_MAX {
             return Ok(None);
         }
@@ -96,8 +96,8 @@ impl View<'_> {
         &self,
         ranks: &Ranks,
         zset: &Collection,
-        find: &dyn Fn(&Blocks) -> BlockSpot,
-    ) -> Answer<Option<BlockSpot>> {
+        find: &dyn Fn(&RankBlocks) -> RankSpot,
+    ) -> Answer<Option<RankSpot>> {
         let id = zset.id;
         if ranks.ask(id, |_| ()).is_none() {
             ranks.keep(id, self.stored_blocks(id, Bound::Unbounded, Bound::Unbounded)?);
@@ -118,10 +118,10 @@ impl View<'_> {
     }
 
     /// The blocks of the members between two names as they are stored.
-    fn stored_blocks(&self, id: u64, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Answer<Blocks> {
+    fn stored_blocks(&self, id: u64, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Answer<RankBlocks> {
         let (from, to) = element::bounds(id, SCORES, (from, to));
         let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-        let mut blocks = Blocks::default();
+        let mut blocks = RankBlocks::default();
         let walk =
             KeyWalk { space: KeyPlace::Elements, range, is_reversed: false, with_values: false };
         self.reads.walk(walk, &mut |key, _| {

@@ -51,7 +51,15 @@ impl<'a> Given<'a> {
     pub(super) fn integer_or(&self, at: usize, default: i64) -> mlua::Result<i64> {
         match self.value(at) {
             Value::Nil => Ok(default),
-            _ => self.number(at).map(|number| number as i64),
+            _ => self.number(at).map(truncated),
         }
+    }
+}
+
+/// A number as C makes an integer of it.
+pub(super) fn truncated(number: f64) -> i64 {
+    match number >= -(2f64.powi(63)) && number < 2f64.powi(63) {
+        true => number as i64,
+        false => i64::MIN,
     }
 }

@@ -6,7 +6,7 @@ use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use rmp::Marker;
 use rmp::encode::{self, ByteBuf};
 
-use super::given::Given;
+use super::given::{Given, truncated};
 use super::thrown::Thrown;
 use super::values::{Bytes, MEMORY_MAX, out_of_memory};
 use super::watch::ScriptWatch;
@@ -42,7 +42,7 @@ pub(super) fn library(lua: &Lua, watch: &Rc<ScriptWatch>) -> mlua::Result<Table>
     library.set("unpack_one", lua.create_function(unpack_one)?)?;
     let unpack_limit = |lua: &Lua, given: MultiValue| {
         let given = Given::new(lua, &given, "unpack_limit");
-        let (text, limit) = (given.text(0)?, given.number(1)? as i64);
+        let (text, limit) = (given.text(0)?, truncated(given.number(1)?));
         unpacked(lua, &text, Some(limit), given.integer_or(2, 0)?)
     };
     library.set("unpack_limit", lua.create_function(unpack_limit)?)?;
@@ -122,11 +122,12 @@ fn unpacked(
     let text = text.as_bytes();
     let is_negative = from < 0 || limit.is_some_and(|limit| limit < 0);
     if is_negative {
-        let why =
-            format!("Invalid request to unpack with offset of {from} and limit of {}.", text.len());
+        let (from, limit) = (from as i32, text.len());
+        let why = format!("Invalid request to unpack with offset of {from} and limit of {limit}.");
         return Err(Thrown::placed(lua, why));
     }
     let Some(left) = text.get(from as usize..) else {
+        let from = from as i32;
         let why = format!("Start offset {from} greater than input length {}.", text.len());
         return Err(Thrown::placed(lua, why));
     };
@@ -192,7 +193,8 @@ impl<'a> Unpacker<'a> {
             Marker::U8 => self.unsigned(1)?,
             Marker::U16 => self.unsigned(2)?,
             Marker::U32 => self.unsigned(4)?,
-            Marker::U64 => self.unsigned(8)?,
+            // As in Redis, which has no larger integers.
+            Marker::U64 => self.signed(8)?,
             Marker::I8 => self.signed(1)?,
             Marker::I16 => self.signed(2)?,
             Marker::I32 => self.signed(4)?,

@@ -4,9 +4,9 @@
 
 mod digest;
 mod thrown;
+mod given;
 mod values;
 mod watch;
-mod given;
 mod pattern;
 mod bits;
 mod json;
@@ -16,6 +16,8 @@ mod structs;
 mod native;
 mod engine;
 mod cache;
+#[cfg(test)]
+mod tests;
 
 pub use self::cache::{RunningScript, Script, Scripts};
 pub use self::engine::{ScriptEnd, ScriptHost, ScriptLimits, ScriptRun, run};

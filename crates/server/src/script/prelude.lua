@@ -86,10 +86,10 @@ real.setmetatable = function(table, meta)
   return setmetatable(table, meta)
 end
 
--- Fails, in the script, unless an argument of its call of a function is of a type.
-local function need(value, kind, at, name)
+-- Fails, in the script, unless an argument of its call of a function with so many is of a type.
+local function need(value, kind, at, name, count)
   if type(value) == kind then return value end
-  local got = value == nil and 'no value' or type(value)
+  local got = at > count and 'no value' or type(value)
   error(("bad argument #%d to '%s' (%s expected, got %s)"):format(at, name, kind, got), 3)
 end
 
@@ -98,7 +98,7 @@ local collect = real.collectgarbage
 local options = {collect = false, count = false, step = false}
 for _, name in pairs {'stop', 'restart', 'setpause', 'setstepmul'} do options[name] = true end
 real.collectgarbage = function(option, ...)
-  option = need(option == nil and 'collect' or option, 'string', 1, 'collectgarbage')
+  option = need(option == nil and 'collect' or option, 'string', 1, 'collectgarbage', 1)
   if options[option] == nil then
     error(("bad argument #1 to 'collectgarbage' (invalid option '%s')"):format(option), 2)
   end
@@ -107,20 +107,16 @@ real.collectgarbage = function(option, ...)
 end
 
 -- In place of functions of C, which cannot be ended, and write to locked tables.
-local function unlocked(list)
-  if locked[list] then error(READONLY, 0) end
-  return list
-end
-
 local function whole(number) return number - number % 1 end
 
 real.table.insert = function(...)
   local count, list, at, value = select('#', ...), ...
-  local last = #unlocked(need(list, 'table', 1, 'insert')) + 1
+  local last = #need(list, 'table', 1, 'insert', count) + 1
+  if locked[list] then error(READONLY, 0) end
   if count == 2 then
     rawset(list, last, at)
   elseif count == 3 then
-    at = whole(need(real.tonumber(at) or at, 'number', 2, 'insert'))
+    at = whole(need(real.tonumber(at) or at, 'number', 2, 'insert', count))
     for i = last, at + 1, -1 do rawset(list, i, rawget(list, i - 1)) end
     rawset(list, at, value)
   else
@@ -128,10 +124,11 @@ real.table.insert = function(...)
   end
 end
 
-real.table.remove = function(list, at)
-  local last = #unlocked(need(list, 'table', 1, 'remove'))
-  at = at == nil and last or whole(need(real.tonumber(at) or at, 'number', 2, 'remove'))
-  if at < 1 or at > last then return end
+real.table.remove = function(...)
+  local count, list, at = select('#', ...), ...
+  local last = #need(list, 'table', 1, 'remove', count)
+  at = at == nil and last or whole(need(real.tonumber(at) or at, 'number', 2, 'remove', count))
+  if not (at >= 1 and at <= last) then return end
   local value = rawget(list, at)
   for i = at, last - 1 do rawset(list, i, rawget(list, i + 1)) end
   rawset(list, last, nil)
@@ -139,26 +136,31 @@ real.table.remove = function(list, at)
 end
 
 local sort = real.table.sort
-real.table.sort = function(list, less)
-  unlocked(need(list, 'table', 1, 'sort'))
+real.table.sort = function(...)
+  local count, list, less = select('#', ...), ...
+  need(list, 'table', 1, 'sort', count)
   if less == nil then return sort(list) end
-  need(less, 'function', 2, 'sort')
+  need(less, 'function', 2, 'sort', count)
   return sort(list, function(one, other) return less(one, other) end)
 end
 
-real.table.foreachi = function(list, body)
-  need(body, 'function', 2, 'foreachi')
-  for i = 1, #need(list, 'table', 1, 'foreachi') do
+real.table.foreachi = function(...)
+  local count, list, body = select('#', ...), ...
+  need(list, 'table', 1, 'foreachi', count)
+  need(body, 'function', 2, 'foreachi', count)
+  for i = 1, #list do
     local found = body(i, rawget(list, i))
     if found ~= nil then return found end
   end
 end
 
 local rep = real.string.rep
-real.string.rep = function(text, count)
+real.string.rep = function(...)
+  local count, text, times = select('#', ...), ...
   local kind = type(text) == 'number' and 'number' or 'string'
-  count = need(real.tonumber(count) or count, 'number', 2, 'rep')
-  return need(text, kind, 1, 'rep') == '' and '' or rep(text, count)
+  need(text, kind, 1, 'rep', count)
+  times = need(real.tonumber(times) or times, 'number', 2, 'rep', count)
+  return text == '' and '' or rep(text, times)
 end
 
 -- Coroutines in coroutines take room that Lua 5.1 does not count.

@@ -52,23 +52,34 @@ impl StringSearch<'_> {
         }
     }
 
-    /// What was captured, or the whole match if nothing was and `whole` has it.
+    /// What one capture of a match has; the first is the whole match where nothing was captured.
+    fn capture(
+        &self,
+        subject: &[u8],
+        captures: &[Capture],
+        at: usize,
+        matched: &Range<usize>,
+    ) -> mlua::Result<Value> {
+        let bytes = |range: Range<usize>| self.lua.pack(Bytes(&subject[range]));
+        match captures.get(at) {
+            Some(Capture::Bytes(from, to)) => bytes(*from..*to),
+            Some(Capture::Place(at)) => Ok(Value::Number((at + 1) as f64)),
+            Some(Capture::Open(_)) => Err(Thrown::placed(self.lua, "unfinished capture")),
+            None if at == 0 => bytes(matched.clone()),
+            None => Err(Thrown::placed(self.lua, "invalid capture index")),
+        }
+    }
+
+    /// What all captures of a match have, of which there are `least` at least.
     fn captured(
         &self,
         subject: &[u8],
         captures: &[Capture],
-        whole: Option<(usize, usize)>,
+        least: usize,
+        matched: &Range<usize>,
     ) -> mlua::Result<Vec<Value>> {
-        let bytes = |from: usize, to: usize| self.lua.pack(Bytes(&subject[from..to]));
-        let value = |capture: &Capture| match capture {
-            Capture::Bytes(from, to) => bytes(*from, *to),
-            Capture::Place(at) => Ok(Value::Number((at + 1) as f64)),
-            Capture::Open(_) => Err(Thrown::placed(self.lua, "unfinished capture")),
-        };
-        match whole {
-            Some((from, to)) if captures.is_empty() => Ok(vec![bytes(from, to)?]),
-            _ => captures.iter().map(value).collect(),
-        }
+        let count = captures.len().max(least);
+        (0..count).map(|at| self.capture(subject, captures, at, matched)).collect()
     }
 
     /// `string.find` and `string.match`
@@ -102,11 +113,11 @@ impl StringSearch<'_> {
         };
         Ok(match wants_place {
             true => {
-                let captured = self.captured(subject, &matcher.captures, None)?;
+                let captured = self.captured(subject, &matcher.captures, 0, &(from..to))?;
                 place(from, to).into_iter().chain(captured).collect()
             }
             false => {
-                self.captured(subject, &matcher.captures, Some((from, to)))?.into_iter().collect()
+                self.captured(subject, &matcher.captures, 1, &(from..to))?.into_iter().collect()
             }
         })
     }
@@ -163,13 +174,15 @@ impl StringSearch<'_> {
         matched: Range<usize>,
         new: &mut Vec<u8>,
     ) -> mlua::Result<()> {
-        let mut captured = self.captured(subject, captures, Some((matched.start, matched.end)))?;
         let value = match by {
             Replacement::Text(text) => {
-                return self.expand(&text.as_bytes(), &captured, &subject[matched], new);
+                return self.expand(&text.as_bytes(), subject, captures, &matched, new);
             }
-            Replacement::Table(table) => table.get::<Value>(captured.swap_remove(0))?,
+            Replacement::Table(table) => {
+                table.get::<Value>(self.capture(subject, captures, 0, &matched)?)?
+            }
             Replacement::Function(function) => {
+                let mut captured = self.captured(subject, captures, 1, &matched)?;
                 captured.insert(0, Value::Function((*function).clone()));
                 let called = captured.into_iter().collect::<MultiValue>();
                 let pcall: Function = self.lua.named_registry_value(PCALL)?;
@@ -197,18 +210,19 @@ impl StringSearch<'_> {
     fn expand(
         &self,
         text: &[u8],
-        captured: &[Value],
-        whole: &[u8],
+        subject: &[u8],
+        captures: &[Capture],
+        matched: &Range<usize>,
         new: &mut Vec<u8>,
     ) -> mlua::Result<()> {
         let mut bytes = text.iter();
         while let Some(byte) = bytes.next() {
             match (byte, if *byte == b'%' { bytes.next() } else { None }) {
-                (b'%', Some(b'0')) => new.extend_from_slice(whole),
+                (b'%', Some(b'0')) => new.extend_from_slice(&subject[matched.clone()]),
                 (b'%', Some(digit @ b'1'..=b'9')) => {
-                    let value = captured.get(usize::from(digit - b'1')).cloned();
-                    let wrong = || Thrown::placed(self.lua, "invalid capture index");
-                    let text = self.lua.coerce_string(value.ok_or_else(wrong)?)?;
+                    let at = usize::from(digit - b'1');
+                    let value = self.capture(subject, captures, at, matched)?;
+                    let text = self.lua.coerce_string(value)?;
                     text.iter().for_each(|text| new.extend_from_slice(&text.as_bytes()));
                 }
                 (b'%', other) => new.push(other.copied().unwrap_or_default()),
@@ -238,7 +252,7 @@ fn all_matches(lua: &Lua, given: &MultiValue, watch: Rc<ScriptWatch>) -> mlua::R
         for from in at.get()..=subject.len() {
             if let Some(to) = matcher.at(from, 0).map_err(|error| search.failed(error))? {
                 at.set(if to == from { to + 1 } else { to });
-                let captured = search.captured(subject, &matcher.captures, Some((from, to)))?;
+                let captured = search.captured(subject, &matcher.captures, 1, &(from..to))?;
                 return Ok(captured.into_iter().collect());
             }
         }

@@ -3,7 +3,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::given::Given;
+use super::given::{Given, truncated};
 use super::thrown::Thrown;
 use super::values::{Bytes, MEMORY_MAX, out_of_memory};
 
@@ -101,7 +101,7 @@ impl<'a> Format<'a> {
                 return Err(self.given.wrong(0, &why));
             }
         }
-        Ok(Some(FormatOption { letter, size, start: start + padding }))
+        Ok(Some(FormatOption { letter, size, start: start.wrapping_add(padding) }))
     }
 
     /// Bytes with the lowest first in the order of the format, or the other way round.
@@ -122,7 +122,11 @@ fn pack(lua: &Lua, given: &Given<'_>) -> mlua::Result<Value> {
         match letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
                 let number = given.number(argument)?;
-                let number = if number < 0.0 { number as i64 as u64 } else { number as u64 };
+                let number = match number {
+                    ..0.0 => number as i64 as u64,
+                    number if number < 2f64.powi(64) => number as u64,
+                    _ => 0,
+                };
                 let from = packed.len();
                 packed.extend(number.to_le_bytes().into_iter().take(size));
                 packed.resize(from + size, 0);
@@ -158,8 +162,11 @@ fn unpack(lua: &Lua, given: &Given<'_>) -> mlua::Result<MultiValue> {
     let (mut format, text) = (Format::new(lua, given)?, given.text(1)?);
     let text = text.as_bytes();
     let place = given.integer_or(2, 1)?;
-    let place = usize::try_from(place - 1);
-    let mut at = place.map_err(|_| given.wrong(2, "offset must be 1 or greater"))?;
+    if place == 0 {
+        return Err(given.wrong(2, "offset must be 1 or greater"));
+    }
+    // A place in front of the first is one behind all.
+    let mut at = place.wrapping_sub(1) as usize;
     let short = || given.wrong(1, "data string too short");
     let mut values = MultiValue::new();
     while let Some(FormatOption { letter, mut size, start }) = format.next(at)? {
@@ -182,7 +189,7 @@ fn unpack(lua: &Lua, given: &Given<'_>) -> mlua::Result<MultiValue> {
                     let Some(Value::Number(len)) = values.pop_back() else {
                         return Err(Thrown::placed(lua, "format 'c0' needs a previous size"));
                     };
-                    size = len as usize;
+                    size = truncated(len) as usize;
                 }
                 values.push_back(lua.pack(Bytes(bytes.get(..size).ok_or_else(short)?))?);
             }
@@ -197,7 +204,7 @@ fn unpack(lua: &Lua, given: &Given<'_>) -> mlua::Result<MultiValue> {
         }
         at = start + size;
     }
-    values.push_back(Value::Number((at + 1) as f64));
+    values.push_back(Value::Number(at.wrapping_add(1).cast_signed() as f64));
     Ok(values)
 }
 

@@ -22,9 +22,13 @@ impl Thrown {
         mlua::Error::external(Self::Words(words.to_vec()))
     }
 
-    /// The error with these words, behind the place in the script.
+    /// The error with these words, behind the place of the call, if that is not one by C.
     pub(super) fn placed(lua: &Lua, words: impl AsRef<[u8]>) -> mlua::Error {
-        let place = line(lua).map(|line| format!("user_script:{line}: ")).unwrap_or_default();
+        let place = lua.inspect_stack(1, |caller| {
+            let (source, line) = (caller.source().short_src?, caller.current_line()?);
+            Some(format!("{source}:{line}: "))
+        });
+        let place = place.flatten().unwrap_or_default();
         match lua.create_string([place.as_bytes(), words.as_ref()].concat()) {
             Ok(words) => Self::again(Value::String(words)),
             Err(error) => error,
@@ -102,7 +106,9 @@ pub(super) fn text_of(error: &mlua::Error) -> String {
     match error {
         mlua::Error::SyntaxError { message, .. }
         | mlua::Error::RuntimeError(message)
-        | mlua::Error::MemoryError(message) => message.clone(),
+        | mlua::Error::MemoryError(message) => {
+            message.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+        }
         mlua::Error::CallbackError { cause, .. } => text_of(cause),
         other => other.to_string(),
     }

@@ -2,6 +2,7 @@
 
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
+use super::given::truncated;
 use crate::resp::reply::{Protocol, Reply, decimal, double};
 
 /// How deep arrays in a reply may lie, and most bytes of a reply: a table may hold itself.
@@ -247,13 +248,5 @@ impl<'a> Converter<'a> {
             }
         }
         Reply::Array(found)
-    }
-}
-
-/// A number as C makes an integer of it.
-fn truncated(number: f64) -> i64 {
-    match number >= -(2f64.powi(63)) && number < 2f64.powi(63) {
-        true => number as i64,
-        false => i64::MIN,
     }
 }

@@ -399,6 +399,47 @@ return struct.unpack('I','abcd',0)
 return {struct.size('>I4i2b'),struct.size('!8bd')}
 return struct.size('s')
 return struct.size('c0')
+return {struct.unpack('',  'a', -1e300)}
+return struct.unpack('b', 'a', -5)
+return {struct.unpack('hc0', '\255\255abc')}
+return struct.pack('>I2L', 1/0, 1/0)
+return tostring(cmsgpack.unpack('\207\255\255\255\255\255\255\255\254'))
+return cmsgpack.unpack('\129\192\001')
+return cmsgpack.unpack_one('a', 9007199254740993)
+return cmsgpack.unpack_one('a', 0/0)
+return cmsgpack.unpack_limit('a', 1/0)
+return {string.gsub('abc', '(', '<%0>')}
+return {string.gsub('abc', '(%w', {a='x'})}
+return string.gsub('abc', '(%w', '%1')
+return {pcall(string.gsub, 'abc', 'b', '%3')}
+return {pcall(string.find, 'abc', '[')}
+local t={1,2,3} table.insert(t,1,'a') table.insert(t,3.9,'b') table.insert(t,'c') return t
+local t={1,2,3} table.insert(t,9,'a') return {#t, t[9]}
+local t={1,2,3} return {table.remove(t), table.remove(t,1), table.remove(t,7), #t}
+local t={1,2,3} return {table.remove(t,0), table.remove(t,1/0), #t}
+return select('#', table.insert({},1))
+return select('#', table.remove({}))
+local x = table.insert(nil,1)
+local x = table.insert({},'x',1)
+local x = table.insert({})
+local x = table.remove(nil)
+local x = table.sort({3,'a'})
+local x = table.sort({}, 1)
+local t={} table.foreachi({4,5},function(i,v) t[#t+1]=i*v end) return t
+local x = table.foreachi({},nil)
+table.insert(_G,1)
+table.insert(redis,1)
+table.sort(string)
+table.remove(string)
+local x = table.insert()
+local x = table.remove()
+local x = string.rep('x')
+local x = string.rep({},1)
+local x = string.rep('x','y')
+return {string.rep(12,2), ('x'):rep('3'), (''):rep(5)}
+local x = collectgarbage('x')
+local x = collectgarbage({})
+return {collectgarbage(), collectgarbage('step')}
 "####;
 
 #[test]

@@ -1,8 +1,10 @@
 //! Streams: scripts of one client and of several, played on both servers.
 
+use std::time::{Duration, Instant};
+
 use crate::Both;
 use crate::fixed::assert_scripts;
-use crate::scripts::assert_alike;
+use crate::scripts::{assert_alike, waiting};
 
 /// Scripts of one client, with an empty line between two.
 const SCRIPTS: &str = "\
@@ -604,6 +606,29 @@ fn streams_answer_alike() {
     let Some(both) = Both::start(None) else { return };
     assert_scripts(&both, SCRIPTS);
     assert_scripts(&both, GROUPS);
+}
+
+#[test]
+fn who_waits_for_a_stream_is_told_of_writes_that_are_sent_together() {
+    let Some(both) = Both::start(None) else { return };
+    let [mut waits, mut writes] = [both.pair(), both.pair()];
+    for lines in ["SET other x\r\nSET a x\r\n", "SET a x\r\nDEL a\r\n", "MSET a x b y\r\n"] {
+        writes.call(&[b"FLUSHALL"]);
+        writes.call(&[b"XGROUP", b"CREATE", b"a", b"g", b"0", b"MKSTREAM"]);
+        let clients =
+            [(&mut waits.ours, &mut writes.ours), (&mut waits.theirs, &mut writes.theirs)];
+        let told = clients.map(|(waits, writes)| {
+            waits.send(b"XREADGROUP GROUP g c BLOCK 5000 STREAMS a >\r\n", &[]);
+            let begun = Instant::now();
+            while waiting(writes) != Some(1) && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            writes.send(lines.as_bytes(), &[]);
+            let replies: Vec<_> = lines.lines().map(|_| writes.receive().unwrap()).collect();
+            (waits.receive().unwrap().shown(), replies)
+        });
+        assert_eq!(told[0], told[1], "{lines}");
+    }
 }
 
 #[test]

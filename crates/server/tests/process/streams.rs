@@ -4,11 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use crate::running::Server;
 
 /// Entries that are added.
 const ENTRIES: u64 = 300;
+
+/// How long consumers wait for the last of them.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The texts of a reply, however they are nested.
 fn texts(client: &mut BufReader<TcpStream>) -> Vec<String> {
@@ -41,6 +45,7 @@ fn who_waits_for_entries_misses_none() {
     server.ask("XGROUP CREATE s g 0 MKSTREAM");
     let client = || BufReader::new(server.connect());
     let (read, was_read) = channel();
+    let begun = Instant::now();
     let given = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -57,7 +62,7 @@ fn who_waits_for_entries_misses_none() {
             let (given, mut client) = (&given, client());
             scope.spawn(move || {
                 let command = format!("XREADGROUP GROUP g {consumer} BLOCK 100 STREAMS s >");
-                while given.lock().unwrap().len() < ENTRIES as usize {
+                while given.lock().unwrap().len() < ENTRIES as usize && begun.elapsed() < PATIENCE {
                     let times = times(&mut client, &command);
                     given.lock().unwrap().extend(times);
                 }

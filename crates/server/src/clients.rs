@@ -1,17 +1,22 @@
 //! The clients that are connected, as others see them.
 
 mod mailbox;
+mod monitors;
+mod pause;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use self::mailbox::Mailbox;
+pub use self::monitors::Monitors;
+pub use self::pause::ClientPause;
 use crate::acl::User;
+use crate::command::table::{COMMANDS, CommandRow};
 use crate::resp::reply::{Protocol, Reply};
 
 /// What a client has chosen.
@@ -42,7 +47,13 @@ pub struct Connected {
     /// it does not.
     waits: AtomicU32,
     is_known: AtomicBool,
-    is_subscribed: AtomicBool,
+    is_monitor: AtomicBool,
+    /// Topics of each kind whose messages it is sent.
+    topics: [AtomicU32; 3],
+    /// Commands of its transaction, or -1.
+    queued: AtomicI64,
+    /// The row of its last command, from 1 on.
+    row: AtomicUsize,
     /// Messages for it.
     pub mailbox: Mailbox,
     chosen: Mutex<Chosen>,
@@ -83,14 +94,42 @@ impl Connected {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Says whether it is sent messages.
-    pub fn set_subscribed(&self, is_subscribed: bool) {
-        self.is_subscribed.store(is_subscribed, Ordering::Relaxed);
+    /// Says how many topics of each kind it has.
+    pub fn set_topics(&self, counts: [usize; 3]) {
+        for (topics, count) in self.topics.iter().zip(counts) {
+            topics.store(count as u32, Ordering::Relaxed);
+        }
     }
 
     /// Whether it is sent messages.
     pub fn is_subscribed(&self) -> bool {
-        self.is_subscribed.load(Ordering::Relaxed)
+        self.topics.iter().any(|topics| topics.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Says whether it is shown what others call; whether it was.
+    fn set_monitor(&self, is_monitor: bool) -> bool {
+        self.is_monitor.swap(is_monitor, Ordering::Relaxed)
+    }
+
+    /// Whether it is shown what others call.
+    pub fn is_monitor(&self) -> bool {
+        self.is_monitor.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may be silent for ever, since others send it what it waits for.
+    pub fn takes_messages(&self) -> bool {
+        self.is_subscribed() || self.is_monitor()
+    }
+
+    /// Says how many commands its transaction has, if one is open.
+    pub fn set_queued(&self, commands: Option<usize>) {
+        self.queued.store(commands.map_or(-1, |count| count as i64), Ordering::Relaxed);
+    }
+
+    /// Says what it calls.
+    pub fn set_command(&self, command: &CommandRow) {
+        let row = COMMANDS.element_offset(command).map_or(0, |row| row + 1);
+        self.row.store(row, Ordering::Relaxed);
     }
 
     /// Has a message sent to it; one that takes them too slowly is sent away.
@@ -110,13 +149,27 @@ impl Connected {
         change(&mut self.chosen.lock());
     }
 
-    /// The line of `CLIENT LIST`, with its end.
-    pub fn line(&self) -> Vec<u8> {
+    /// The line of `CLIENT LIST`, with its end, at a time in seconds since the server's start.
+    pub fn line(&self, now: u32) -> Vec<u8> {
         let Self { id, address, local, .. } = self;
         let Chosen { name, database, protocol, user } = self.chosen();
-        let age = self.age().as_secs();
+        let (age, idle) = (self.age().as_secs(), self.waited(now).unwrap_or(0));
+        let [sub, psub, ssub] = self.topics.each_ref().map(|it| it.load(Ordering::Relaxed));
+        let queued = self.queued.load(Ordering::Relaxed);
+        let row = self.row.load(Ordering::Relaxed).checked_sub(1);
+        let command = row.and_then(|row| COMMANDS.get(row)).map_or("NULL", |row| row.name);
+        let letters = [
+            (self.is_monitor(), "O"),
+            (self.is_subscribed(), "P"),
+            (queued >= 0, "x"),
+            (!self.is_monitor() && !self.is_subscribed() && queued < 0, "N"),
+        ];
+        let flags: String = letters.iter().filter(|(is_so, _)| *is_so).map(|(_, it)| *it).collect();
         let before = format!("id={id} addr={address} laddr={local} name=");
-        let between = format!(" age={age} db={database} user=");
+        let between = format!(
+            " age={age} idle={idle} flags={flags} db={database} sub={sub} psub={psub} ssub={ssub} \
+             multi={queued} cmd={command} user="
+        );
         let user = user.map(|user| user.name.clone()).unwrap_or_default();
         let behind = format!(" resp={}\n", protocol.number());
         [before.as_bytes(), &name, between.as_bytes(), &user, behind.as_bytes()].concat()
@@ -140,7 +193,10 @@ impl Clients {
             since,
             waits: AtomicU32::new(WORKS),
             is_known: AtomicBool::new(true),
-            is_subscribed: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
+            topics: Default::default(),
+            queued: AtomicI64::new(-1),
+            row: AtomicUsize::new(0),
             mailbox: Mailbox::default(),
             chosen,
         });

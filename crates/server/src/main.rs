@@ -8,6 +8,9 @@ use cleavedb_server::{Config, check, health, start};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The exit code where another process has the store, as that of `cleave` is.
+const LOCKED: u8 = 4;
+
 fn main() -> ExitCode {
     let config = Config::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     config.notes.iter().for_each(|note| eprintln!("cleave-server: {note}"));
@@ -20,7 +23,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("cleave-server: {why}");
-            ExitCode::FAILURE
+            let store = why.get_ref().and_then(|why| why.downcast_ref::<cleavedb::Error>());
+            match store.is_some_and(|why| why.kind() == cleavedb::ErrorKind::Locked) {
+                true => ExitCode::from(LOCKED),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 mod about;
 mod acl;
 mod calls;
+mod shown;
 mod slow_log;
+mod latency;
 mod subscriptions;
 mod script_call;
 mod sessionless;
@@ -153,17 +155,25 @@ impl ClientSession {
                 return Ok(RanCommand::Reply(Reply::error(why)));
             }
         };
+        if !may_wait && shared.pause.holds(self.writes(command)) {
+            return Err(Waits);
+        }
         if self.transaction.is_open() && !command.is(flag::AT_ONCE) {
-            self.transaction.queue(command, args);
+            let queued = self.transaction.queue(command, args);
+            self.client.set_queued(Some(queued));
             return Ok(RanCommand::Reply(Reply::Status("QUEUED")));
         }
         self.calls.run(command);
+        self.client.set_command(command);
         let answer = match command.action {
             CommandAction::Data(run) => self.run_data(shared, command, args, may_wait, run),
             CommandAction::Session => {
                 self.run_own(shared, command, args, may_wait).map(RanCommand::Reply)
             }
         };
+        if !matches!(answer, Err(Halt::Wait | Halt::Hold)) && !self.is_over {
+            self.show(shared, &self.client.address, command, args);
+        }
         match answer {
             Ok(ran) => Ok(ran),
             Err(Halt::Error(reply)) => Ok(RanCommand::Reply(reply)),
@@ -190,10 +200,22 @@ impl ClientSession {
             )
             .into());
         }
+        if self.client.is_monitor() && command.is(flag::WRITE | flag::READONLY) {
+            return Err("ERR Replica can't interact with the keyspace".into());
+        }
         if self.transaction.is_open() && command.is(flag::NO_MULTI) {
             return Err("ERR Command not allowed inside a transaction".into());
         }
         Ok(command)
+    }
+
+    /// Whether a call may write, or publish.
+    pub fn may_write(&self, args: &[&[u8]]) -> bool {
+        table::find(args).is_some_and(|command| self.writes(command))
+    }
+
+    fn writes(&self, command: &CommandRow) -> bool {
+        command.may_write() || command.name == "exec" && self.transaction.may_write()
     }
 
     fn run_own(
@@ -225,10 +247,16 @@ impl ClientSession {
             "reset" => {
                 self.unwatch(shared);
                 self.unsubscribe_all(shared);
+                shared.monitors.remove(&self.client);
+                self.client.set_queued(None);
                 self.client.choose(|chosen| *chosen = Chosen::default());
                 *self = Self::new(shared, self.client.clone(), self.calls.times());
                 Ok(Reply::Status("RESET"))
             }
+            "monitor" => match shared.monitors.add(&self.client) {
+                true => Ok(Reply::OK),
+                false => Ok(Reply::Silence),
+            },
             "multi" => self.multi(),
             "exec" => self.exec(shared, may_wait),
             "discard" => self.discard(shared),

@@ -1,7 +1,7 @@
 //! What all clients of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::acl::{DenialLog, Guesses, Users};
-use crate::clients::Clients;
+use crate::clients::{ClientPause, Clients, Monitors};
 use crate::config::Config;
 use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
@@ -46,6 +46,10 @@ pub struct ServerShared {
     pub scripts: Scripts,
     /// Clients that are connected.
     pub clients: Clients,
+    /// Clients that are shown what others call.
+    pub monitors: Monitors,
+    /// A time in which clients wait with what they call.
+    pub pause: ClientPause,
     /// Cursors of scans.
     pub scans: Scans,
     /// What is counted.
@@ -74,6 +78,8 @@ impl ServerShared {
             topics: Topics::default(),
             scripts: Scripts::default(),
             clients: Clients::default(),
+            monitors: Monitors::default(),
+            pause: ClientPause::default(),
             scans: Scans::default(),
             observer,
             seconds: AtomicU32::new(0),
@@ -94,6 +100,11 @@ impl ServerShared {
         Ok(())
     }
 
+    /// Seconds since the start, as of the last second.
+    pub fn seconds(&self) -> u32 {
+        self.seconds.load(Ordering::Relaxed)
+    }
+
     /// What the server and its store are like now.
     pub fn figures(&self) -> ServerFigures<'_> {
         let db = self.store.db();
@@ -101,7 +112,7 @@ impl ServerShared {
             config: self.config.load_full(),
             observer: &self.observer,
             clients: self.clients.all(),
-            blocked: self.store.waiters.len(),
+            blocked: self.store.waiters.len() + self.pause.waiting(),
             scripts: self.scripts.len(),
             saves: &self.saves,
             options: db.options(),

@@ -53,12 +53,16 @@ pub const CLIENT: &[&str] = &[
     "    Return information about client connections.",
     "NO-EVICT (ON|OFF)",
     "    Accepted: no connection is evicted.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
     "REPLY (ON|OFF|SKIP)",
     "    Control the replies sent to the current connection.",
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
 ];
 
 /// `COMMAND HELP`
@@ -91,9 +95,31 @@ pub const CONFIG: &[&str] = &[
     "    Rewrite the configuration file.",
 ];
 
+/// `LATENCY HELP`, in Redis's words.
+pub const LATENCY: &[&str] = &[
+    "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return a human readable latency analysis report.",
+    "GRAPH <event>",
+    "    Return an ASCII latency graph for the <event> class.",
+    "HISTORY <event>",
+    "    Return time-latency samples for the <event> class.",
+    "LATEST",
+    "    Return the latest latency samples for all events.",
+    "RESET [<event> ...]",
+    "    Reset latency data of one or more <event> classes.",
+    "    (default: reset all data for all event classes)",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of latencies in the format of a histogram for the \
+     specified command names.",
+    "    If no commands are specified then all histograms are replied.",
+];
+
 /// `MEMORY HELP`
 const MEMORY: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return where the figures of memory are.",
     "USAGE <key> [SAMPLES <count>]",
     "    Return the bytes of <key> and its value, before compression.",
 ];

@@ -142,6 +142,13 @@ impl CommandRow {
         self.name.starts_with("eval")
     }
 
+    /// Whether it, or what it runs, may write or publish.
+    pub fn may_write(&self) -> bool {
+        self.is(flag::WRITE | flag::KEEPS)
+            || self.is_script() && !self.is(flag::READONLY)
+            || matches!(self.name, "publish" | "spublish")
+    }
+
     /// Whether it is called by two words.
     pub fn is_subcommand(&self) -> bool {
         self.name.contains('|')

@@ -73,6 +73,7 @@ impl Drop for Connection {
             session.end_transaction(&self.shared);
             session.unsubscribe_all(&self.shared);
         }
+        self.shared.monitors.remove(&self.client);
         self.shared.clients.remove(self.client.id);
         self.shared.observer.clients.fetch_sub(1, Ordering::Relaxed);
     }
@@ -222,7 +223,10 @@ impl Connection {
             let ran = match turn.ran {
                 None => return Ok(true),
                 Some(Ok(ran)) => ran,
-                Some(Err(args)) => self.run_in_pool(args).await?,
+                Some(Err(args)) => {
+                    self.until_unpaused(&args).await?;
+                    self.run_in_pool(args).await?
+                }
             };
             let reply = match ran {
                 RanCommand::Reply(reply) => reply,
@@ -304,6 +308,24 @@ impl Connection {
             session.run(shared, &args, true)
         })
         .await
+    }
+
+    /// Waits as long as clients wait with such a command.
+    async fn until_unpaused(&mut self, args: &[Vec<u8>]) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let args: SmallVec<[&[u8]; 6]> = args.iter().map(Vec::as_slice).collect();
+        let writes = self.session.as_ref().is_some_and(|session| session.may_write(&args));
+        if shared.pause.holds(writes) {
+            self.flush().await?;
+            tokio::select! {
+                () = shared.pause.over(writes) => self.begin(),
+                () = self.client.killed.cancelled() => {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                () = shared.stop.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Runs `job` with the session in a thread that may wait.

@@ -31,7 +31,7 @@ pub(super) async fn each_second(shared: Arc<ServerShared>, beats: Option<Arc<Wor
             let is_slow = |most: u32| client.waited(now).is_some_and(|seconds| seconds > most);
             let is_stranger =
                 !is_open && !client.is_known() && client.age().as_secs() as u32 > STRANGER_SECONDS;
-            let is_idle = config.timeout > 0 && !client.is_subscribed() && is_slow(config.timeout);
+            let is_idle = config.timeout > 0 && !client.takes_messages() && is_slow(config.timeout);
             if is_idle || is_stranger {
                 client.killed.cancel();
             }

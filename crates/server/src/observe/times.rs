@@ -126,6 +126,23 @@ impl CallSums {
         self.buckets.iter().sum()
     }
 
+    /// How many calls ended within each doubled time, in microseconds as Redis rounds them, where
+    /// that are more than within the time before.
+    pub fn doublings(&self) -> Vec<(u64, u64)> {
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        for nanos in (0..).map(|shift| 1024_u64 << shift) {
+            let end = bucket(Duration::from_nanos(nanos));
+            let calls = self.buckets.iter().take(end).sum();
+            if found.last().map_or(0, |(_, calls)| *calls) < calls {
+                found.push(((nanos + nanos / 128 - 1) / 1000, calls));
+            }
+            if end == BUCKETS - 1 {
+                break;
+            }
+        }
+        found
+    }
+
     /// Adds other calls.
     pub fn add(&mut self, other: &Self) {
         self.time += other.time;

@@ -90,10 +90,10 @@ impl Reply {
         }
     }
 
-    /// Bytes of the bulks in it.
+    /// Bytes of the bulks in it, or of its line.
     pub fn bulk_len(&self) -> usize {
         match self {
-            Self::Bulk(bytes) => bytes.len(),
+            Self::Bulk(bytes) | Self::Line(bytes) => bytes.len(),
             Self::Push(items) => items.iter().map(Self::bulk_len).sum(),
             _ => 0,
         }

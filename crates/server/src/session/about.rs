@@ -15,6 +15,10 @@ use crate::observe::info::{self, DatabaseKeys, REDIS_VERSION};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
+/// The reply of `MEMORY DOCTOR`.
+const MEMORY_ADVICE: &str = "What the server's memory is for, and what to do where it is too \
+                             much, is in INFO memory and INFO cleavedb.\n";
+
 fn bulk(text: impl Into<String>) -> Reply {
     Reply::Bulk(text.into().into())
 }
@@ -70,6 +74,16 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
         "info" => {
             let keys = about_keys(shared)?;
             Ok(Reply::Text(info::text(&shared.figures(), &keys, &args[1..]).into()))
+        }
+        "lolwut" => {
+            Ok(Reply::Text(concat!("CleaveDB ver. ", env!("CARGO_PKG_VERSION"), "\n").into()))
+        }
+        "memory|doctor" => Ok(Reply::Text(MEMORY_ADVICE.into())),
+        "replicaof" | "slaveof" if is(args[1], "NO") && is(args[2], "ONE") => Ok(Reply::OK),
+        "replicaof" | "slaveof" => Err(Halt::error("ERR a server is no copy of another one here")),
+        "role" => {
+            let (offset, copies) = (Reply::Integer(0), Reply::Array(Vec::new()));
+            Ok(Reply::Array(vec![bulk("master"), offset, copies]))
         }
         "time" => Ok(time()),
         "lastsave" => {

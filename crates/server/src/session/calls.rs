@@ -168,10 +168,13 @@ pub(super) fn error_of(reply: &Reply) -> Option<&Bytes> {
 }
 
 /// The arguments of a command as they may be shown: passwords are not among them.
-fn without_secrets<'a>(command: &CommandRow, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+pub(super) fn without_secrets<'a>(command: &CommandRow, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let shown = match command.name {
         "auth" => 1,
-        "hello" => 2,
+        "hello" => {
+            let user = args.iter().position(|word| is(word, "AUTH"));
+            user.map_or(args.len(), |at| at + 1)
+        }
         "acl|setuser" => 3,
         "config|set" if args.iter().any(|word| is(word, "requirepass")) => 2,
         _ => args.len(),

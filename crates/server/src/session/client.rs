@@ -1,6 +1,7 @@
 //! `CLIENT`: about this client, and about the others.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -63,10 +64,15 @@ impl ClientSession {
             }),
             "client|getredir" => Ok(Reply::Integer(-1)),
             "client|help" => Ok(help(help::CLIENT)),
-            "client|info" => Ok(Reply::Text(self.client.line().into())),
+            "client|info" => Ok(Reply::Text(self.client.line(shared.seconds()).into())),
             "client|kill" => self.kill(shared, &args[2..]),
             "client|list" => list(shared, &args[2..]),
             "client|no-evict" => on_or_off(args[2]),
+            "client|pause" => pause(shared, args),
+            "client|unpause" => {
+                shared.pause.end();
+                Ok(Reply::OK)
+            }
             "client|reply" => self.choose_replies(args[2]),
             "client|setname" => {
                 let name = checked_name(args[2])?;
@@ -200,8 +206,27 @@ fn list(shared: &ServerShared, words: &[&[u8]]) -> Answer {
         }
         _ => return Err(syntax()),
     };
-    let lines: Vec<_> = listed.iter().map(|client| client.line()).collect();
+    let lines: Vec<_> = listed.iter().map(|client| client.line(shared.seconds())).collect();
     Ok(Reply::Text(Bytes::from(lines.concat())))
+}
+
+/// `CLIENT PAUSE milliseconds [WRITE | ALL]`
+fn pause(shared: &ServerShared, args: &[&[u8]]) -> Answer {
+    let all = match &args[3..] {
+        [] => true,
+        [word] if is(word, "ALL") => true,
+        [word] if is(word, "WRITE") => false,
+        [_] => return Err(Halt::error("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(wrong_subcommand(args)),
+    };
+    let millis = integer(args[2]);
+    let millis =
+        millis.ok_or_else(|| Halt::error("ERR timeout is not an integer or out of range"))?;
+    let millis = u64::try_from(millis).map_err(|_| Halt::error("ERR timeout is negative"))?;
+    let end = Instant::now().checked_add(Duration::from_millis(millis));
+    let end = end.ok_or_else(|| Halt::error("ERR timeout is out of range"))?;
+    shared.pause.begin(end, all);
+    Ok(Reply::OK)
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`

@@ -191,6 +191,7 @@ impl ClientSession {
         let CommandAction::Data(run) = command.action else { return None };
         if self.transaction.is_open()
             || self.wanted != WantedReplies::All
+            || shared.pause.holds(true)
             || self.user.rules.load().denied(command, args).is_some()
         {
             return None;
@@ -202,6 +203,8 @@ impl ClientSession {
         match answer {
             Ok(reply) | Err(Halt::Error(reply)) => {
                 self.calls.gather(&shared.observer, command, &reply);
+                self.client.set_command(command);
+                self.show(shared, &self.client.address, command, args);
                 Some(reply)
             }
             Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => None,

@@ -140,7 +140,7 @@ impl ClientSession {
             true => "multi",
             false => "toplevel",
         };
-        let (when, client) = (Instant::now(), self.client.line());
+        let (when, client) = (Instant::now(), self.client.line(shared.seconds()));
         let client = client.trim_ascii_end().to_vec();
         let denial = Denial { count: 0, reason, context, object, user, when, client };
         shared.denials.add(denial, shared.config.load().acllog_max_len as usize);

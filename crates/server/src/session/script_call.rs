@@ -54,6 +54,8 @@ fn no_script_of(why: Vec<u8>) -> Halt {
 pub(super) struct ScriptCall<'k> {
     /// The script.
     pub(super) script: Arc<Script>,
+    /// All arguments of the call.
+    pub(super) words: &'k [&'k [u8]],
     /// The keys that it is called with.
     pub(super) keys: &'k [&'k [u8]],
     /// The other arguments.
@@ -111,7 +113,7 @@ impl<'k> ScriptCall<'k> {
             }
         };
         let running = shared.scripts.start();
-        Ok(Self { script, keys, args: rest, reads_only, limits, running })
+        Ok(Self { script, words: args, keys, args: rest, reads_only, limits, running })
     }
 }
 

@@ -108,7 +108,10 @@ impl ClientSession {
         };
         // What is run again is counted then.
         if !matches!(answer, None | Some(Err(Halt::Wait | Halt::Hold))) {
-            self.calls.add_inner(&shared.observer, &self.client, &inner);
+            if !shared.monitors.is_empty() {
+                shared.monitors.show(self.database, &self.client.address, call.words);
+            }
+            self.end_inner(shared, "lua", &inner);
         }
         (answer, view, published)
     }

@@ -1,6 +1,6 @@
 //! Commands that need nothing of a session, so that scripts call them, too.
 
-use super::{about, script_call, slow_log, subscriptions};
+use super::{about, latency, script_call, slow_log, subscriptions};
 use crate::command::args::number;
 use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
@@ -20,6 +20,7 @@ pub(super) fn run(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer {
         "publish" => Ok(Reply::Integer(topics.publish(args[1], args[2]) as i64)),
         "spublish" => Ok(Reply::Integer(topics.publish_to_shard(args[1], args[2]) as i64)),
         "wait" => wait(args),
+        name if name.starts_with("latency|") => latency::latency(shared, name, args),
         name if name.starts_with("script|") => script_call::about(shared, name, args),
         name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
         name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),

@@ -27,6 +27,10 @@ impl Subscriptions {
         if kind == TopicKind::Shard { shards.len() } else { channels.len() + patterns.len() }
     }
 
+    fn counts(&self) -> [usize; 3] {
+        self.0.each_ref().map(BTreeSet::len)
+    }
+
     fn is_empty(&self) -> bool {
         self.0.iter().all(BTreeSet::is_empty)
     }
@@ -84,7 +88,7 @@ impl ClientSession {
             }
             replies.push(self.told(name, kind, Reply::Bulk(Bytes::copy_from_slice(topic))));
         }
-        self.client.set_subscribed(!self.subscriptions.is_empty());
+        self.client.set_topics(self.subscriptions.counts());
         Ok(Reply::Several(replies))
     }
 
@@ -110,7 +114,7 @@ impl ClientSession {
         if replies.is_empty() {
             replies.push(self.told(name, kind, Reply::Nil));
         }
-        self.client.set_subscribed(!self.subscriptions.is_empty());
+        self.client.set_topics(self.subscriptions.counts());
         Ok(Reply::Several(replies))
     }
 
@@ -121,7 +125,7 @@ impl ClientSession {
                 shared.topics.remove(kind, &topic, &self.client);
             }
         }
-        self.client.set_subscribed(false);
+        self.client.set_topics([0; 3]);
     }
 }
 

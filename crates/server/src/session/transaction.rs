@@ -38,15 +38,23 @@ impl ClientTransaction {
         self.queue.is_some()
     }
 
+    /// Whether one of its commands may write.
+    pub(super) fn may_write(&self) -> bool {
+        let mut queue = self.queue.iter().flatten();
+        queue.any(|queued| queued.command.may_write())
+    }
+
     /// Notes that a command was refused: the transaction will be, too.
     pub(super) fn refuse(&mut self) {
         self.is_refused = self.is_open();
     }
 
-    /// Adds a command.
-    pub(super) fn queue(&mut self, command: &'static CommandRow, args: &[&[u8]]) {
+    /// Adds a command; the number of commands.
+    pub(super) fn queue(&mut self, command: &'static CommandRow, args: &[&[u8]]) -> usize {
         let args = args.iter().map(|argument| argument.to_vec()).collect();
-        self.queue.get_or_insert_default().push(Queued { command, args });
+        let queue = self.queue.get_or_insert_default();
+        queue.push(Queued { command, args });
+        queue.len()
     }
 }
 
@@ -56,6 +64,7 @@ impl ClientSession {
             return Err(Halt::error("ERR MULTI calls can not be nested"));
         }
         self.transaction.queue = Some(Vec::new());
+        self.client.set_queued(Some(0));
         Ok(Reply::OK)
     }
 
@@ -71,6 +80,7 @@ impl ClientSession {
     pub fn end_transaction(&mut self, shared: &ServerShared) {
         self.unwatch(shared);
         (self.transaction.queue, self.transaction.is_refused) = (None, false);
+        self.client.set_queued(None);
     }
 
     pub(super) fn unwatch(&mut self, shared: &ServerShared) {
@@ -172,6 +182,10 @@ impl ClientSession {
                     let why = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
                     Err(Halt::error(why))
                 }
+                CommandAction::Session if command.name == "monitor" => {
+                    let why = "ERR MONITOR isn't allowed for DENY BLOCKING client";
+                    Err(Halt::error(why))
+                }
                 CommandAction::Session if command.is_script() => {
                     let answer;
                     (answer, view) = self.eval_within(shared, command, args, &arena, view);
@@ -197,7 +211,7 @@ impl ClientSession {
             });
         }
         self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
-        self.calls.add_inner(&shared.observer, &self.client, &inner);
+        self.end_inner(shared, &self.client.address, &inner);
         Ok(Reply::Array(replies))
     }
 }

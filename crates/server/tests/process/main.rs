@@ -29,6 +29,19 @@ fn what_was_acknowledged_survives_a_kill() {
 }
 
 #[test]
+fn a_store_that_another_process_has_is_told_by_the_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let server = Server::start(&store, &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cleave-server"));
+    command.arg("--dir").arg(&store).args(["--listen", "127.0.0.1:0"]);
+    let other = command.output().unwrap();
+    let told = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(4), "{told}");
+    assert!(told.contains(&format!("process {}", server.child.id())), "{told}");
+}
+
+#[test]
 fn saves_and_backups_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let backups = dir.path().join("backups");

@@ -1,6 +1,6 @@
-//! Commands of HyperLogLogs, of places and of dumps that are drawn. Places are few, so that many
-//! are found, and some lie at the same distance, where Redis has an order only if all that are
-//! found are told.
+//! Commands of HyperLogLogs, of places, of dumps and of servers that are drawn. Places are few, so
+//! that many are found, and some lie at the same distance, where Redis has an order only if all
+//! that are found are told.
 
 /// The commands.
 pub const FORMS: &str = "\
@@ -14,6 +14,17 @@ pfmerge K
 pfmerge K K+
 setrange K 16 V
 append K V
+role
+lolwut
+latency help
+latency latest
+latency history V
+latency reset [V]
+latency histogram [get]
+latency doctor
+latency graph V
+memory doctor
+client unpause
 dump K
 restore K 0 DUMP [replace] [idletime O] [freq O]
 restore K M DUMP [replace] [absttl]

@@ -28,7 +28,7 @@ use crate::command::args::{is, shown};
 use crate::command::keys;
 use crate::command::table::{self, CommandAction, CommandRow, flag};
 use crate::config::AppendFsync;
-use crate::exec::{Answer, Halt};
+use crate::exec::{Answer, Halt, LongReply};
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
 use crate::shared::ServerShared;
@@ -62,6 +62,8 @@ pub struct ClientSession {
     calls: SessionCalls,
     /// Whether a script of it runs.
     is_in_script: bool,
+    /// Whether it takes long replies in pieces.
+    pub takes_long: bool,
 }
 
 impl ClientSession {
@@ -85,6 +87,7 @@ impl ClientSession {
             syncs: None,
             calls: SessionCalls::new(times),
             is_in_script: false,
+            takes_long: false,
         }
     }
 
@@ -111,7 +114,7 @@ impl ClientSession {
                 self.calls.end(&shared.observer, &self.client, args, &reply);
                 RanCommand::Reply(self.wanted(reply))
             }
-            RanCommand::Blocked(_) => {
+            RanCommand::Long(_) | RanCommand::Blocked(_) => {
                 self.calls.end(&shared.observer, &self.client, args, &Reply::Nil);
                 ran
             }
@@ -178,7 +181,7 @@ impl ClientSession {
             Ok(ran) => Ok(ran),
             Err(Halt::Error(reply)) => Ok(RanCommand::Reply(reply)),
             Err(Halt::Block(block)) => Ok(RanCommand::Reply(block.in_transaction)),
-            Err(Halt::Wait | Halt::Hold) => Err(Waits),
+            Err(Halt::Wait | Halt::Hold | Halt::Long(_)) => Err(Waits),
         }
     }
 
@@ -292,6 +295,8 @@ impl ClientSession {
 pub enum RanCommand {
     /// The reply.
     Reply(Reply),
+    /// The reply is read while it is sent.
+    Long(Box<LongReply>),
     /// The reply comes when a key has elements.
     Blocked(BlockedClient),
 }

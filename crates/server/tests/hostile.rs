@@ -132,10 +132,43 @@ fn who_does_not_read_replies_gets_no_more() {
         }
     }
     assert!(server.answers());
+    let resident = resident_kib();
+    assert!(resident < 1 << 20, "{resident} KiB");
+}
+
+/// Memory that this process has, in KiB.
+fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let resident: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(resident < 1 << 20, "{resident} KiB");
+    resident.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Eight clients ask for 100 MB each and take nothing, then all of it.
+#[test]
+fn long_replies_take_little_memory() {
+    const FIELDS: usize = 400;
+    const LEN: usize = 256 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 64 << 20);
+    let mut writer = server.connect();
+    for field in 0..FIELDS {
+        let head = format!("*4\r\n$4\r\nHSET\r\n$1\r\na\r\n$3\r\n{field:03}\r\n${LEN}\r\n");
+        writer.write_all(&[head.as_bytes(), &vec![b'v'; LEN], b"\r\n"].concat()).unwrap();
+    }
+    writer.write_all(b"QUIT\r\n").unwrap();
+    writer.read_to_end(&mut Vec::new()).unwrap();
+    let before = resident_kib();
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|it| it.write_all(b"HGETALL a\r\nQUIT\r\n").unwrap());
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(server.answers());
+    let more = resident_kib().saturating_sub(before);
+    assert!(more < 200 << 10, "{more} KiB");
+    for client in &mut clients {
+        let len = std::io::copy(client, &mut std::io::sink()).unwrap() as usize;
+        let of_field = "$3\r\n000\r\n$262144\r\n\r\n".len() + LEN;
+        assert_eq!(len, "*800\r\n+OK\r\n".len() + FIELDS * of_field);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::args::{is, negatable, syntax};
 use super::{glob, keys};
-use crate::exec::{Answer, ElementRange, Halt, View};
+use crate::exec::{Answer, ElementForm, ElementRange, Halt, View};
 use crate::model::element::MEMBERS;
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -30,17 +30,17 @@ pub fn len(key: &[u8], kind: CollectionKind, view: &View<'_>) -> Answer {
     Ok(Reply::Integer(found.map_or(0, |(collection, _)| collection.len.cast_signed())))
 }
 
-/// The elements of a key's collection; none without one.
+/// The elements of a key's collection, for a reply in this form; none without one.
 pub fn all(
     key: &[u8],
     kind: CollectionKind,
-    within: ElementRange<'_>,
+    form: ElementForm,
     view: &View<'_>,
 ) -> Answer<Vec<NameAndValue>> {
-    match view.collection(key, kind)? {
-        None => Ok(Vec::new()),
-        Some((collection, _)) => elements(collection, within, view),
-    }
+    let Some((collection, _)) = view.collection(key, kind)? else { return Ok(Vec::new()) };
+    let within = ElementRange { with_values: form.has_values(), ..ElementRange::ALL };
+    view.send_long(collection.id, within, 0, collection.len, form)?;
+    elements(collection, within, view)
 }
 
 /// Elements of a collection.

@@ -46,6 +46,12 @@ pub fn sum(one: &[u8], other: &[u8]) -> Result<String, NoSum> {
     one.plus(other).map(|sum| sum.text()).ok_or(NoSum::Infinite)
 }
 
+/// A text without the blanks in front of it, as C's `strtod` leaves them out.
+pub fn behind_blanks(text: &[u8]) -> &[u8] {
+    let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || **byte == 0x0b;
+    &text[text.iter().take_while(is_blank).count()..]
+}
+
 /// The double that a whole text stands for, in the forms of C's `strtod`: infinite beyond the
 /// largest one, and 0 where nothing else is near.
 pub fn any_double(text: &[u8]) -> Option<f64> {

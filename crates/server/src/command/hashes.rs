@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::args::number;
 use super::collections::{self, RandomTerms, Shown};
 use super::float::{self, NoSum};
-use crate::exec::{Answer, ElementRange, Halt, View, event};
+use crate::exec::{Answer, ElementForm, Halt, View, event};
 use crate::model::element::MEMBERS;
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -106,21 +106,20 @@ pub fn hstrlen(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 
 /// `HGETALL key`
 pub fn hgetall(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let all = collections::all(args[1], HASH, ElementRange::ALL, view)?;
+    let all = collections::all(args[1], HASH, ElementForm::Map, view)?;
     let all = all.into_iter().map(|(name, value)| (Reply::Bulk(name), Reply::Bulk(value)));
     Ok(Reply::Map(all.collect()))
 }
 
 /// `HKEYS key`
 pub fn hkeys(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let names = ElementRange { with_values: false, ..ElementRange::ALL };
-    let all = collections::all(args[1], HASH, names, view)?;
+    let all = collections::all(args[1], HASH, ElementForm::Names, view)?;
     Ok(Reply::bulks(all.into_iter().map(|(name, _)| name)))
 }
 
 /// `HVALS key`
 pub fn hvals(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    let all = collections::all(args[1], HASH, ElementRange::ALL, view)?;
+    let all = collections::all(args[1], HASH, ElementForm::Values, view)?;
     Ok(Reply::bulks(all.into_iter().map(|(_, value)| value)))
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::args::{at_least, is, number, syntax};
 use super::collections;
-use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View};
+use crate::exec::{Answer, ElementForm, ElementRange, Halt, OpenCollection, View};
 use crate::model::element::{MEMBERS, of_position};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -114,7 +114,13 @@ pub fn lindex(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 pub fn lrange(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let (start, end) = (number(args[2])?, number(args[3])?);
     let Some((list, _)) = find(args[1], view)? else { return Ok(Reply::Array(Vec::new())) };
-    slice(&list, indexes(&list, start, end), view).map(Reply::bulks)
+    let indexes = indexes(&list, start, end);
+    let [from, to] = [indexes.start, indexes.end].map(|index| of_position(position(&list, index)));
+    let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+    let (within, count) =
+        (ElementRange { range, ..ElementRange::ALL }, indexes.end - indexes.start);
+    view.send_long(list.id, within, 0, count, ElementForm::Values)?;
+    slice(&list, indexes, view).map(Reply::bulks)
 }
 
 /// What the words behind `LPOS key element` ask for.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::args::{at_least, count, is, syntax};
 use super::collections::{self, REMOVED_ALONE, RandomTerms, Shown};
-use crate::exec::{Answer, ElementRange, Halt, View, event};
+use crate::exec::{Answer, ElementForm, ElementRange, Halt, View, event};
 use crate::model::element::MEMBERS;
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -79,7 +79,8 @@ pub fn smismember(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 
 /// `SMEMBERS key`
 pub fn smembers(args: &[&[u8]], view: &mut View<'_>) -> Answer {
-    Ok(bulk_set(members(find(args[1], view)?, view)?))
+    let all = collections::all(args[1], SET, ElementForm::NameSet, view)?;
+    Ok(bulk_set(all.into_iter().map(|(name, _)| name)))
 }
 
 /// `SMOVE source destination member`

@@ -107,12 +107,12 @@ fn looked_up(pattern: &[u8], element: &Bytes, view: &View<'_>) -> Answer<Option<
 
 /// A number as C's `strtod` reads it, up to a zero: nothing is 0.
 fn weight(text: &[u8]) -> Answer<f64> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default().trim_ascii_start();
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() {
         return Ok(0.0);
     }
     let why = "ERR One or more scores can't be converted into double";
-    float::double(text).ok_or_else(|| Halt::error(why))
+    float::double(float::behind_blanks(text)).ok_or_else(|| Halt::error(why))
 }
 
 /// The elements in the order that is asked for.

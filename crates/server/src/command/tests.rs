@@ -129,7 +129,7 @@ fn answer<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Reply {
     match run(args, view) {
         Ok(reply) | Err(Halt::Error(reply)) => reply,
         Err(Halt::Block(block)) => block.in_transaction,
-        Err(Halt::Wait | Halt::Hold) => panic!("it may wait"),
+        Err(Halt::Wait | Halt::Hold | Halt::Long(_)) => panic!("it may wait"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How commands run: what they see, what they hold, and how what they did is committed.
 
+mod failed;
+mod long_reply;
 mod ranks;
 mod reads;
 mod events;
@@ -8,7 +10,6 @@ mod view;
 mod locks;
 mod watch;
 mod waiters;
-mod failed;
 mod ids;
 mod register;
 mod store;
@@ -21,6 +22,7 @@ pub use self::effects::Effects;
 pub use self::events::{EventClasses, KeyEvent, event};
 pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
+pub use self::long_reply::{ElementForm, LongPlan, LongReply};
 pub use self::ranks::Ranks;
 pub use self::reads::{Blind, Reads};
 #[cfg(test)]
@@ -48,6 +50,8 @@ pub enum Halt {
     Hold,
     /// The reply is this error, and the command has done nothing.
     Error(Reply),
+    /// The reply is long, and is read while it is sent: the command has done nothing else.
+    Long(LongPlan),
     /// The command waits for a key that has elements: it has done nothing, and is to be run again
     /// when one has.
     Block(KeyWait),

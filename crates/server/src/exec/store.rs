@@ -16,7 +16,7 @@ use super::failed::failed;
 use super::ids::Ids;
 use super::reads::{KeyPlace, KeyWalk, Reads, Visit};
 use super::register::{self, owner_key, owner_record};
-use super::{Answer, Halt, Held, Locks, Ranks, Waiters, Watches};
+use super::{Answer, Halt, Held, Locks, LongPlan, LongReply, Ranks, Waiters, Watches};
 use crate::model::record;
 
 #[cfg(test)]
@@ -218,6 +218,19 @@ impl StoredRecords<'_> {
             KeyPlace::Keys(database) => &self.store.databases[database],
             KeyPlace::Elements => &self.store.elements,
         }
+    }
+}
+
+impl StoredRecords<'_> {
+    /// A reply with elements as they are as of the same moment.
+    pub fn long_reply(&self, plan: LongPlan) -> LongReply {
+        let elements = &self.store.elements;
+        let range = match &self.at {
+            Some(at) => at.keyspace(elements).range(plan.slices()),
+            None => elements.range(plan.slices()),
+        };
+        let range = if plan.form.has_values() { range } else { range.keys_only() };
+        LongReply::new(plan, range)
     }
 }
 

@@ -45,7 +45,8 @@ impl<'a> ViewMoment<'a> {
     pub fn view(self, database: usize) -> View<'a> {
         let Self { reads, scans, now, told } = self;
         let databases = reads.databases();
-        View { reads, database, now, databases, scans, told, effects: Effects::default() }
+        let effects = Effects::default();
+        View { reads, database, now, databases, scans, told, sends_long: false, effects }
     }
 }
 
@@ -62,10 +63,18 @@ pub struct View<'a> {
     pub scans: &'a Scans,
     /// Classes of what is told of keys: bits of [`super::event`].
     told: u16,
+    /// Whether long replies are read while they are sent.
+    sends_long: bool,
     effects: Effects<'a>,
 }
 
 impl<'a> View<'a> {
+    /// The view of a command by itself, whose reply may be read while it is sent.
+    #[must_use]
+    pub fn sending_long(self, sends_long: bool) -> Self {
+        Self { sends_long, ..self }
+    }
+
     /// The view behind what other commands have changed, which is not committed yet.
     #[must_use]
     pub fn behind(self, effects: Effects<'a>) -> Self {

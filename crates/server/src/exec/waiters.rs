@@ -196,7 +196,7 @@ impl Waiters {
                     // The key to which an element was to go has another type.
                     Err(Halt::Error(error)) if is_of_kind() => Some(error),
                     Err(Halt::Error(_) | Halt::Block(_)) => None,
-                    Err(Halt::Wait | Halt::Hold) => {
+                    Err(Halt::Wait | Halt::Hold | Halt::Long(_)) => {
                         self.release(number);
                         self.settle(served, false);
                         return Err(Halt::Wait);

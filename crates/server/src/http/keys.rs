@@ -123,7 +123,7 @@ pub(super) async fn list(State(page): State<Page>, Query(asked): Query<KeysAsked
         match walked {
             Ok(()) => json!({ "keys": keys, "next": next }),
             Err(Halt::Error(why)) => told(&why),
-            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => {
+            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => {
                 told(&Reply::error("ERR the read waits"))
             }
         }
@@ -242,7 +242,9 @@ impl<'a> Visitor<'a> {
         self.session.begin();
         match self.session.run(self.shared, args, true) {
             Ok(RanCommand::Reply(reply)) => reply,
-            Ok(RanCommand::Blocked(_)) | Err(_) => Reply::error("ERR the command waits"),
+            Ok(RanCommand::Long(_) | RanCommand::Blocked(_)) | Err(_) => {
+                Reply::error("ERR the command waits")
+            }
         }
     }
 }

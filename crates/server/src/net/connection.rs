@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ use super::budget::Share;
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
 use crate::command::STRING_MAX;
-use crate::exec::{Blind, Effects};
+use crate::exec::{Blind, Effects, Halt, LongReply};
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
 use crate::session::{BlockedClient, ClientSession, RanCommand, Waits};
@@ -26,6 +27,10 @@ const INPUT_MAX: usize = 1 << 20;
 
 /// Bytes of replies that are sent before the next command runs.
 const OUTPUT_MAX: usize = 1 << 20;
+
+/// How long a client may take for a piece of a reply that is read while it is sent: meanwhile the
+/// store keeps what it had when the reply began.
+const TAKEN_MAX: Duration = Duration::from_secs(60);
 
 /// A client.
 struct Connection {
@@ -50,7 +55,8 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
     let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
-    let session = Some(ClientSession::new(&shared, client.clone(), times));
+    let mut session = ClientSession::new(&shared, client.clone(), times);
+    session.takes_long = true;
     shared.observer.clients.fetch_add(1, Ordering::Relaxed);
     let mut connection = Connection {
         socket,
@@ -60,7 +66,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         output: BytesMut::new(),
         share: Share::new(budget),
         decoder: Decoder::default(),
-        session,
+        session: Some(session),
         client,
     };
     connection.serve().await
@@ -179,6 +185,32 @@ impl Connection {
         }
     }
 
+    /// Sends a long reply, of which the next piece is read when the client has taken one. Returns
+    /// what is left to send.
+    async fn send_long(&mut self, mut long: Box<LongReply>) -> io::Result<Reply> {
+        let Some(session) = &self.session else { return Err(io::Error::other("away")) };
+        let (protocol, mut goes_on, mut has_begun) = (session.protocol, true, false);
+        while goes_on {
+            let read = move || {
+                let piece = long.next_piece(protocol);
+                (long, piece)
+            };
+            let piece;
+            (long, piece) = self.pool.spawn_blocking(read).await.map_err(io::Error::other)?;
+            let bytes;
+            (bytes, goes_on) = match piece {
+                Ok(piece) => piece,
+                Err(Halt::Error(error)) if !has_begun => return Ok(error),
+                Err(_) => return Err(io::Error::other("the rest of a reply cannot be read")),
+            };
+            has_begun = true;
+            self.output.unsplit(bytes);
+            let sent = tokio::time::timeout(TAKEN_MAX, self.flush()).await;
+            sent.map_err(|_| io::ErrorKind::TimedOut)??;
+        }
+        Ok(Reply::Silence)
+    }
+
     /// Says that the next command begins now.
     fn begin(&mut self) {
         if let Some(session) = &mut self.session {
@@ -230,6 +262,7 @@ impl Connection {
             };
             let reply = match ran {
                 RanCommand::Reply(reply) => reply,
+                RanCommand::Long(long) => self.send_long(long).await?,
                 RanCommand::Blocked(blocked) => {
                     let reply = self.until_served(blocked).await?;
                     let Some(session) = &mut self.session else { return Ok(false) };

@@ -111,40 +111,13 @@ impl Reply {
             Self::Nil if is_old => out.put_slice(b"$-1\r\n"),
             Self::NilArray if is_old => out.put_slice(b"*-1\r\n"),
             Self::Nil | Self::NilArray => out.put_slice(b"_\r\n"),
-            Self::Array(items) => all(out, b'*', items, protocol),
-            Self::Set(items) => all(out, if is_old { b'*' } else { b'~' }, items, protocol),
-            Self::Push(items) => all(out, if is_old { b'*' } else { b'>' }, items, protocol),
-            Self::Map(pairs) => {
-                match is_old {
-                    true => head(out, b'*', 2 * pairs.len() as i64),
-                    false => head(out, b'%', pairs.len() as i64),
-                }
-                for (key, value) in pairs {
-                    key.write(protocol, out);
-                    value.write(protocol, out);
-                }
-            }
-            Self::Keyed(pairs) => {
-                head(out, if is_old { b'*' } else { b'%' }, pairs.len() as i64);
-                for (key, value) in pairs {
-                    if is_old {
-                        head(out, b'*', 2);
-                    }
-                    key.write(protocol, out);
-                    value.write(protocol, out);
-                }
-            }
+            Self::Array(items) => all(ReplyForm::Array, items, protocol, out),
+            Self::Set(items) => all(ReplyForm::Set, items, protocol, out),
+            Self::Push(items) => all(ReplyForm::Push, items, protocol, out),
+            Self::Map(pairs) => all_pairs(ReplyForm::Map, pairs, protocol, out),
+            Self::Keyed(pairs) => all_pairs(ReplyForm::Keyed, pairs, protocol, out),
+            Self::Pairs(pairs) => all_pairs(ReplyForm::Pairs, pairs, protocol, out),
             Self::Several(replies) => replies.iter().for_each(|it| it.write(protocol, out)),
-            Self::Pairs(pairs) => {
-                head(out, b'*', pairs.len() as i64 * if is_old { 2 } else { 1 });
-                for (key, value) in pairs {
-                    if !is_old {
-                        head(out, b'*', 2);
-                    }
-                    key.write(protocol, out);
-                    value.write(protocol, out);
-                }
-            }
             Self::Double(number) if is_old => bulk(out, b'$', &[double(*number).as_bytes()]),
             Self::Double(number) => line(out, b',', double(*number).as_bytes()),
             Self::Decimal(number) if is_old => bulk(out, b'$', &[decimal(*number).as_bytes()]),
@@ -182,9 +155,58 @@ fn bulk(out: &mut BytesMut, kind: u8, parts: &[&[u8]]) {
     out.put_slice(b"\r\n");
 }
 
-fn all(out: &mut BytesMut, kind: u8, items: &[Reply], protocol: Protocol) {
-    head(out, kind, items.len() as i64);
+fn all(form: ReplyForm, items: &[Reply], protocol: Protocol, out: &mut BytesMut) {
+    form.begin(items.len() as u64, protocol, out);
     items.iter().for_each(|item| item.write(protocol, out));
+}
+
+fn all_pairs(form: ReplyForm, pairs: &[(Reply, Reply)], protocol: Protocol, out: &mut BytesMut) {
+    form.begin(pairs.len() as u64, protocol, out);
+    pairs.iter().for_each(|(key, value)| form.write_pair(key, value, protocol, out));
+}
+
+/// The form of a reply that has several parts; see the variants of [`Reply`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyForm {
+    /// Several replies.
+    Array,
+    /// Several replies in no order.
+    Set,
+    /// What comes without a command.
+    Push,
+    /// Pairs.
+    Map,
+    /// Pairs in an order.
+    Pairs,
+    /// Pairs, in RESP2 an array for each.
+    Keyed,
+}
+
+impl ReplyForm {
+    /// Appends what stands in front of a number of parts or pairs.
+    pub fn begin(self, count: u64, protocol: Protocol, out: &mut BytesMut) {
+        let kind = match (self, protocol) {
+            (_, Protocol::Two) | (Self::Array | Self::Pairs, _) => b'*',
+            (Self::Set, _) => b'~',
+            (Self::Push, _) => b'>',
+            (Self::Map | Self::Keyed, _) => b'%',
+        };
+        let is_flat = protocol == Protocol::Two && matches!(self, Self::Map | Self::Pairs);
+        head(out, kind, count.cast_signed() * if is_flat { 2 } else { 1 });
+    }
+
+    /// Appends a pair.
+    pub fn write_pair(self, key: &Reply, value: &Reply, protocol: Protocol, out: &mut BytesMut) {
+        let is_nested = match protocol {
+            Protocol::Two => self == Self::Keyed,
+            Protocol::Three => self == Self::Pairs,
+        };
+        if is_nested {
+            head(out, b'*', 2);
+        }
+        key.write(protocol, out);
+        value.write(protocol, out);
+    }
 }
 
 /// The text of a number without an exponent, as C's `%.17f` but for zeros at the end.

@@ -59,9 +59,11 @@ impl ClientSession {
             false => store.reads_at_once(may_wait),
         };
         let moment = shared.moment(&reads, now());
-        let mut view = moment.view(self.database);
+        let sends_long = self.takes_long && may_wait && self.wanted == WantedReplies::All;
+        let mut view = moment.view(self.database).sending_long(sends_long);
         let reply = match run(args, &mut view) {
             Ok(reply) => reply,
+            Err(Halt::Long(plan)) => return Ok(RanCommand::Long(Box::new(reads.long_reply(plan)))),
             Err(Halt::Block(_)) if !holds => {
                 // Between a look and a wait nothing may be added.
                 return self.run_holding(shared, command, args, may_wait, run, true);
@@ -207,7 +209,7 @@ impl ClientSession {
                 self.show(shared, &self.client.address, command, args);
                 Some(reply)
             }
-            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => None,
+            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => None,
         }
     }
 
@@ -239,7 +241,7 @@ impl ClientSession {
         let failed = match committed {
             Ok(()) => None,
             Err(Halt::Error(error)) => Some(error),
-            Err(Halt::Wait | Halt::Hold | Halt::Block(_)) => return Err(Waits),
+            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => return Err(Waits),
         };
         self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
         Ok(failed)

@@ -189,7 +189,7 @@ impl<'a> Host<'_, 'a> {
         match answer {
             Ok(reply) | Err(Halt::Error(reply)) => Some(reply),
             Err(Halt::Block(block)) => Some(block.in_transaction),
-            Err(halt @ (Halt::Wait | Halt::Hold)) => {
+            Err(halt @ (Halt::Wait | Halt::Hold | Halt::Long(_))) => {
                 self.stopped = Some(halt);
                 None
             }

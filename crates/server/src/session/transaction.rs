@@ -200,7 +200,7 @@ impl ClientSession {
             let reply = match answer {
                 Ok(reply) | Err(Halt::Error(reply)) => reply,
                 Err(Halt::Block(block)) => block.in_transaction,
-                Err(halt @ (Halt::Wait | Halt::Hold)) => return Err(halt),
+                Err(halt @ (Halt::Wait | Halt::Hold | Halt::Long(_))) => return Err(halt),
             };
             let (ended, error) = (Instant::now(), error_of(&reply).cloned());
             let time = ended.duration_since(std::mem::replace(&mut begun, ended));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
+use crate::alike::alike;
 use crate::wire::{Pair, Value};
 use crate::{Both, bulks, from_environment};
 
@@ -97,4 +98,41 @@ fn large_sorted_sets_are_alike() {
     }
     let all = call(&mut pair, "ZRANGE scores 0 -1");
     assert_eq!(scanned(&mut pair), bulks(&all));
+}
+
+/// Replies that are read while they are sent, in both versions of the protocol.
+#[test]
+fn long_replies_are_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let mut pair = both.pair();
+    for first in (0..3000).step_by(100) {
+        let numbers = || first..first + 100;
+        let long = |i: i32| format!("{i:04}{}", "v".repeat(i as usize % 300));
+        let words = |word: &dyn Fn(i32) -> String| -> String { numbers().map(word).collect() };
+        call(&mut pair, &format!("HSET hash{}", words(&|i| format!(" {i} {}", long(i)))));
+        call(&mut pair, &format!("SADD set{}", words(&|i| format!(" {}", long(i)))));
+        call(&mut pair, &format!("RPUSH list{}", words(&|i| format!(" {}", long(i)))));
+        call(&mut pair, &format!("ZADD zset{}", words(&|i| format!(" {} {}", i % 7, long(i)))));
+    }
+    for protocol in [2, 3] {
+        // The clients' numbers and versions differ.
+        pair.call(&[b"HELLO", protocol.to_string().as_bytes()]);
+        for command in [
+            "HGETALL hash",
+            "HKEYS hash",
+            "HVALS hash",
+            "SMEMBERS set",
+            "LRANGE list 0 -1",
+            "LRANGE list -2500 2000",
+            "ZRANGE zset 0 -1 WITHSCORES",
+            "ZRANGE zset 100 2900 REV",
+            "ZREVRANGE zset 2000 -1 WITHSCORES",
+            "ZRANGE zset 2000 1000",
+        ] {
+            let args: Vec<Vec<u8>> = command.split(' ').map(|word| word.into()).collect();
+            let [ours, theirs] = pair.call(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            assert!(alike(&args, &ours, &theirs, &[]), "{command} differs in RESP{protocol}");
+            call(&mut pair, "PING");
+        }
+    }
 }

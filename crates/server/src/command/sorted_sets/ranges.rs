@@ -1,9 +1,9 @@
 //! Commands of sorted sets about spans of them.
 
 use super::span::{By, MemberSpan, Window, count, select};
-use super::stored::{KIND, find, shown, store, take};
+use super::stored::{self, KIND, find, shown, store, take};
 use crate::command::args::{is, number, syntax};
-use crate::exec::{Answer, Halt, View};
+use crate::exec::{Answer, ElementForm, Halt, View};
 use crate::resp::reply::Reply;
 
 /// What the name of a command says of a range; words behind its ends say the rest.
@@ -74,6 +74,12 @@ impl<'a> RangeTerms<'a> {
 fn range(args: &[&[u8]], named: RangeForm, view: &View<'_>) -> Answer {
     let RangeTerms { key, span, window, with_scores } = RangeTerms::of(&args[1..], named)?;
     let Some(zset) = find(key, view)? else { return Ok(Reply::Array(Vec::new())) };
+    if let Some(ranks) = span.ranks(zset)
+        && let Some(count) = ranks.end.checked_sub(ranks.start)
+    {
+        let form = if with_scores { ElementForm::ScoredMembers } else { ElementForm::Members };
+        stored::send_long(zset, ranks.start, count, window.is_reversed, form, view)?;
+    }
     select(zset, span, window, view).map(|members| shown(members, with_scores))
 }
 

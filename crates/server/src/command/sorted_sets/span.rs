@@ -1,6 +1,6 @@
 //! Spans of sorted sets: members between two ranks, two scores, or two texts.
 
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 
 use bytes::Bytes;
 
@@ -59,6 +59,19 @@ impl<'a> MemberSpan<'a> {
     }
 }
 
+impl MemberSpan<'_> {
+    /// The ranks of a span that names them.
+    pub fn ranks(self, zset: Collection) -> Option<Range<u64>> {
+        let Self::Ranks(from, to) = self else { return None };
+        let place = |rank: i64| match rank {
+            ..0 => zset.len.checked_sub(rank.unsigned_abs()),
+            _ => Some(rank.cast_unsigned()),
+        };
+        let end = place(to).map_or(0, |last| last.saturating_add(1));
+        Some(place(from).unwrap_or(0)..end.min(zset.len))
+    }
+}
+
 /// A score, and whether the end lies beside it, as C's `strtod` reads both.
 fn score_end(text: &[u8]) -> Option<(f64, bool)> {
     let text = shown(text, usize::MAX);
@@ -69,9 +82,7 @@ fn score_end(text: &[u8]) -> Option<(f64, bool)> {
     if text.is_empty() {
         return Some((0.0, is_beside));
     }
-    let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || **byte == 0x0b;
-    let blanks = text.iter().take_while(is_blank).count();
-    let score = float::any_double(&text[blanks..]).filter(|score| !score.is_nan())?;
+    let score = float::any_double(float::behind_blanks(text)).filter(|score| !score.is_nan())?;
     Some((score, is_beside))
 }
 
@@ -123,12 +134,7 @@ pub fn select(
     window: Window,
     view: &View<'_>,
 ) -> Answer<Vec<ScoredMember>> {
-    if let MemberSpan::Ranks(from, to) = span {
-        let place = |rank: i64| match rank {
-            ..0 => zset.len.checked_sub(rank.unsigned_abs()),
-            _ => Some(rank.cast_unsigned()),
-        };
-        let ranks = place(from).unwrap_or(0)..place(to).map_or(0, |last| last.saturating_add(1));
+    if let Some(ranks) = span.ranks(zset) {
         return at_ranks(zset, ranks, window.is_reversed, view);
     }
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow, Range};
 use bytes::Bytes;
 
 use crate::command::collections::REMOVED_ALONE;
-use crate::exec::{Answer, ElementRange, Halt, OpenCollection, View, event};
+use crate::exec::{Answer, ElementForm, ElementRange, Halt, OpenCollection, View, event};
 use crate::model::element::{self, MEMBERS, NameRange, SCORES};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -160,11 +160,7 @@ pub fn at_ranks(
     let is_turned = behind < before;
     let is_backwards = is_reversed != is_turned;
     let (at, mut skipped) = view.rank_bound(&zset, before.min(behind), is_backwards)?;
-    let range = match (at.as_ref().map(Vec::as_slice), is_backwards) {
-        (at, false) => (at, Bound::Unbounded),
-        (at, true) => (Bound::Unbounded, at),
-    };
-    walk(zset, range, is_backwards, view, &mut |member, score| {
+    walk(zset, from_bound(&at, is_backwards), is_backwards, view, &mut |member, score| {
         if skipped > 0 {
             skipped -= 1;
             return ControlFlow::Continue(());
@@ -179,6 +175,32 @@ pub fn at_ranks(
         found.reverse();
     }
     Ok(found)
+}
+
+/// Ends a command whose reply is members from a rank on, if it may be read while it is sent.
+pub fn send_long(
+    zset: Collection,
+    first: u64,
+    count: u64,
+    is_reversed: bool,
+    form: ElementForm,
+    view: &View<'_>,
+) -> Answer<()> {
+    if !view.may_send_long(count) {
+        return Ok(());
+    }
+    let (at, skipped) = view.rank_bound(&zset, first, is_reversed)?;
+    let range = from_bound(&at, is_reversed);
+    let within = ElementRange { part: SCORES, range, is_reversed, with_values: false };
+    view.send_long(zset.id, within, skipped, count, form)
+}
+
+/// The range from where a walk begins on.
+fn from_bound(at: &Bound<Vec<u8>>, is_reversed: bool) -> NameRange<'_> {
+    match (at.as_ref().map(Vec::as_slice), is_reversed) {
+        (at, false) => (at, Bound::Unbounded),
+        (at, true) => (Bound::Unbounded, at),
+    }
 }
 
 /// The rank of a member that has this score, counted from the end if it `is_reversed`.

@@ -6,11 +6,14 @@ use std::ops::{Bound, ControlFlow};
 use bytes::Bytes;
 
 use super::{KeyFound, View, merged, wrong_type};
-use crate::exec::Answer;
 use crate::exec::reads::{KeyPlace, KeyWalk};
+use crate::exec::{Answer, ElementForm, Halt, LongPlan};
 use crate::model::element::{self, PREFIX_LEN};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
 use crate::model::stream::StreamState;
+
+/// Elements of a reply from which on it may be read while it is sent.
+const LONG_MIN: u64 = 32;
 
 /// A collection, and the end of its life, in milliseconds since 1970.
 pub type OpenCollection = (Collection, Option<u64>);
@@ -153,6 +156,28 @@ impl<'a> View<'a> {
             true => merged(self.reads, Some(walk), changes.rev(), &mut visit),
             false => merged(self.reads, Some(walk), changes, &mut visit),
         }
+    }
+
+    /// Whether a reply with a number of elements may be read while it is sent.
+    pub fn may_send_long(&self, count: u64) -> bool {
+        self.sends_long && count >= LONG_MIN
+    }
+
+    /// Ends a command whose reply is elements of a collection, if it may be read while it is sent.
+    pub fn send_long(
+        &self,
+        id: u64,
+        within: ElementRange<'_>,
+        skipped: u64,
+        count: u64,
+        form: ElementForm,
+    ) -> Answer<()> {
+        if !self.may_send_long(count) {
+            return Ok(());
+        }
+        let ElementRange { part, range, is_reversed, .. } = within;
+        let keys = element::bounds(id, part, range);
+        Err(Halt::Long(LongPlan { keys, is_reversed, skipped, count, form }))
     }
 
     /// A copy of a collection with an id of its own, for any key.

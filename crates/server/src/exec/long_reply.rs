@@ -1,0 +1,146 @@
+//! Long replies: the elements of a collection as of one moment, which are read while they are sent,
+//! so that a reply takes little memory, however many there are.
+
+use std::ops::Bound;
+
+use bytes::{Bytes, BytesMut};
+use cleavedb::Range;
+
+use super::failed::failed;
+use super::{Answer, Halt};
+use crate::model::element::{self, KeyBounds, PREFIX_LEN};
+use crate::resp::reply::{Protocol, Reply, ReplyForm};
+
+/// Bytes of a long reply that are read at once.
+const PIECE: usize = 256 << 10;
+
+/// What a long reply shows of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementForm {
+    /// An array of names.
+    Names,
+    /// An array of values.
+    Values,
+    /// A set of names.
+    NameSet,
+    /// A map of names and values.
+    Map,
+    /// An array of the members of a sorted set.
+    Members,
+    /// The members of a sorted set with their scores.
+    ScoredMembers,
+}
+
+impl ElementForm {
+    /// Whether values are read.
+    pub fn has_values(self) -> bool {
+        matches!(self, Self::Values | Self::Map)
+    }
+
+    fn of_reply(self) -> ReplyForm {
+        match self {
+            Self::Names | Self::Values | Self::Members => ReplyForm::Array,
+            Self::NameSet => ReplyForm::Set,
+            Self::Map => ReplyForm::Map,
+            Self::ScoredMembers => ReplyForm::Pairs,
+        }
+    }
+}
+
+/// Which elements a long reply has.
+#[derive(Clone, Debug)]
+pub struct LongPlan {
+    /// Between which keys they lie.
+    pub keys: KeyBounds,
+    /// Whether the last one comes first.
+    pub is_reversed: bool,
+    /// How many are left out at the begin.
+    pub skipped: u64,
+    /// How many there are.
+    pub count: u64,
+    /// What is shown of each.
+    pub form: ElementForm,
+}
+
+impl LongPlan {
+    /// The keys.
+    pub fn slices(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let (from, to) = &self.keys;
+        (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+    }
+}
+
+/// A long reply that is being sent.
+pub struct LongReply {
+    plan: LongPlan,
+    elements: Range,
+    has_begun: bool,
+}
+
+impl LongReply {
+    /// The reply with what a range of elements yields.
+    pub fn new(plan: LongPlan, elements: Range) -> Self {
+        Self { plan, elements, has_begun: false }
+    }
+
+    /// The next piece, and whether another one follows. It waits for the device. After an error
+    /// what was sent is no whole reply.
+    pub fn next_piece(&mut self, protocol: Protocol) -> Answer<(BytesMut, bool)> {
+        let mut out = BytesMut::new();
+        if !self.has_begun {
+            self.plan.form.of_reply().begin(self.plan.count, protocol, &mut out);
+            self.has_begun = true;
+        }
+        while self.plan.count > 0 {
+            if out.len() >= PIECE {
+                return Ok((out, true));
+            }
+            let item = match self.plan.is_reversed {
+                true => self.elements.next_back(),
+                false => self.elements.next(),
+            };
+            let Some(item) = item.transpose().map_err(failed)? else {
+                return Err(Halt::error(
+                    "ERR damaged: a collection has fewer elements than it says",
+                ));
+            };
+            if let Some(left) = self.plan.skipped.checked_sub(1) {
+                self.plan.skipped = left;
+                continue;
+            }
+            self.plan.count -= 1;
+            self.write(item.key.slice(PREFIX_LEN..), item.value, protocol, &mut out)?;
+        }
+        Ok((out, false))
+    }
+
+    fn write(
+        &self,
+        name: Bytes,
+        value: Bytes,
+        protocol: Protocol,
+        out: &mut BytesMut,
+    ) -> Answer<()> {
+        let scored = || {
+            let found = element::scored(&name);
+            found.ok_or_else(|| Halt::error("ERR damaged: an element of a sorted set has no score"))
+        };
+        match self.plan.form {
+            ElementForm::Names | ElementForm::NameSet => Reply::Bulk(name).write(protocol, out),
+            ElementForm::Values => Reply::Bulk(value).write(protocol, out),
+            ElementForm::Map => {
+                ReplyForm::Map.write_pair(&Reply::Bulk(name), &Reply::Bulk(value), protocol, out);
+            }
+            ElementForm::Members => {
+                let (_, member) = scored()?;
+                Reply::Bulk(name.slice_ref(member)).write(protocol, out);
+            }
+            ElementForm::ScoredMembers => {
+                let (score, member) = scored()?;
+                let member = Reply::Bulk(name.slice_ref(member));
+                ReplyForm::Pairs.write_pair(&member, &Reply::Double(score), protocol, out);
+            }
+        }
+        Ok(())
+    }
+}

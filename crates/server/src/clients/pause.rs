@@ -18,7 +18,7 @@ struct PausedCalls {
 #[derive(Default)]
 pub struct ClientPause {
     paused: Mutex<Option<PausedCalls>>,
-    /// Whether there is such a time, or was one.
+    /// Whether there is such a time, or one that has passed since a call came.
     is_set: AtomicBool,
     changed: Notify,
     /// Clients that wait.
@@ -37,9 +37,13 @@ impl ClientPause {
 
     /// Lets all go on.
     pub fn end(&self) {
-        *self.paused.lock() = None;
-        self.is_set.store(false, Ordering::Release);
+        self.forget(&mut self.paused.lock());
         self.changed.notify_waiters();
+    }
+
+    fn forget(&self, paused: &mut Option<PausedCalls>) {
+        *paused = None;
+        self.is_set.store(false, Ordering::Release);
     }
 
     /// Whether a call waits, which writes or not.
@@ -49,8 +53,10 @@ impl ClientPause {
 
     /// Until when such calls wait.
     fn until(&self, writes: bool) -> Option<Instant> {
-        let paused = *self.paused.lock();
-        let paused = paused.filter(|paused| paused.until > Instant::now());
+        let mut paused = self.paused.lock();
+        if paused.is_some_and(|paused| paused.until <= Instant::now()) {
+            self.forget(&mut paused);
+        }
         paused.filter(|paused| paused.all || writes).map(|paused| paused.until)
     }
 

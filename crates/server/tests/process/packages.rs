@@ -51,9 +51,6 @@ fn a_server_is_asked_how_it_is() {
     drop(server);
     let gone = health(&address);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
-    let tls = said(dir.path(), &["--health", "--tls-listen", "127.0.0.1:1"], &[]);
-    let why = String::from_utf8(tls.stderr).unwrap();
-    assert!(why.contains("give it a unix_socket, too"), "{why}");
 }
 
 #[test]

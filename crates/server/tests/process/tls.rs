@@ -118,6 +118,14 @@ fn commands_go_over_tls() {
     }
     let other = Authority::new();
     assert!(answered(other.connect(&server, None), b"PING\r\n").is_err(), "not of this authority");
+    // Whether it answers is asked without a certificate, and not of one that speaks no TLS.
+    let health = |address: &str| {
+        let asked = said(dir.path(), &["--health", "--tls-listen", address], &[]);
+        asked.status.code()
+    };
+    assert_eq!(health(&server.address), Some(0));
+    let without = Server::start(&dir.path().join("without"), &[]);
+    assert_eq!(health(&without.address), Some(1));
     let mut plain = server.connect();
     plain.write_all(b"PING\r\n").unwrap();
     let mut refused = Vec::new();

@@ -64,10 +64,8 @@ impl ClientSession {
         let reply = match run(args, &mut view) {
             Ok(reply) => reply,
             Err(Halt::Long(plan)) => return Ok(RanCommand::Long(Box::new(reads.long_reply(plan)))),
-            Err(Halt::Block(_)) if !holds => {
-                // Between a look and a wait nothing may be added.
-                return self.run_holding(shared, command, args, may_wait, run, true);
-            }
+            // Between a look and a wait nothing may be added.
+            Err(Halt::Block(_)) if !holds => return Err(Halt::Hold),
             Err(Halt::Block(KeyWait { timeout, resumed, .. })) => {
                 let waiting = self.waiting(command, args, run, resumed);
                 let (number, reply) = store.waiters.add(waiting);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::Both;
 use crate::fixed::assert_scripts;
 use crate::scripts::{assert_alike, waiting};
+use crate::wire::array;
 
 /// Scripts of one client, with an empty line between two.
 const SCRIPTS: &str = "\
@@ -612,7 +613,13 @@ fn streams_answer_alike() {
 fn who_waits_for_a_stream_is_told_of_writes_that_are_sent_together() {
     let Some(both) = Both::start(None) else { return };
     let [mut waits, mut writes] = [both.pair(), both.pair()];
-    for lines in ["SET other x\r\nSET a x\r\n", "SET a x\r\nDEL a\r\n", "MSET a x b y\r\n"] {
+    for lines in ["SET other x\nSET a x", "SET a x\nDEL a", "MSET a x b y"] {
+        // Arrays alone are gathered.
+        let sent = lines.lines().flat_map(|line| {
+            let words: Vec<_> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            array(&words)
+        });
+        let sent: Vec<u8> = sent.collect();
         writes.call(&[b"FLUSHALL"]);
         writes.call(&[b"XGROUP", b"CREATE", b"a", b"g", b"0", b"MKSTREAM"]);
         let clients =
@@ -623,7 +630,7 @@ fn who_waits_for_a_stream_is_told_of_writes_that_are_sent_together() {
             while waiting(writes) != Some(1) && begun.elapsed() < Duration::from_secs(5) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            writes.send(lines.as_bytes(), &[]);
+            writes.send(&sent, &[]);
             let replies: Vec<_> = lines.lines().map(|_| writes.receive().unwrap()).collect();
             (waits.receive().unwrap().shown(), replies)
         });

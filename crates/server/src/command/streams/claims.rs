@@ -214,9 +214,7 @@ pub fn xautoclaim<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
             lost.push(shown_id(id));
         }
     }
-    if !claimer.replies.is_empty() || !lost.is_empty() {
-        claimer.group.save(view);
-    }
+    claimer.group.save(view);
     Ok(Reply::Array(vec![shown_id(next), Reply::Array(claimer.replies), Reply::Array(lost)]))
 }
 

@@ -19,6 +19,8 @@ pub(super) struct OpenGroup<'g> {
     pub(super) stream: Collection,
     pub(super) name: &'g [u8],
     pub(super) state: GroupState,
+    /// What is written of it; nothing of a new one.
+    written: Option<GroupState>,
 }
 
 /// A consumer of a group.
@@ -43,12 +45,19 @@ impl<'g> OpenGroup<'g> {
     pub(super) fn of(stream: Collection, name: &'g [u8], view: &View<'_>) -> Answer<Option<Self>> {
         let Some(value) = view.element(stream.id, GROUPS, name)? else { return Ok(None) };
         let state = GroupState::of_bytes(value).ok_or_else(|| damaged(&stream, "a group"))?;
-        Ok(Some(Self { stream, name, state }))
+        Ok(Some(Self { stream, name, state, written: Some(state) }))
+    }
+
+    /// A group that a stream has not.
+    pub(super) fn new(stream: Collection, name: &'g [u8], state: GroupState) -> Self {
+        Self { stream, name, state, written: None }
     }
 
     /// Writes what has changed of the group itself.
     pub(super) fn save(&self, view: &mut View<'_>) {
-        view.put_element(self.stream.id, GROUPS, self.name, self.state.to_bytes());
+        if self.written != Some(self.state) {
+            view.put_element(self.stream.id, GROUPS, self.name, self.state.to_bytes());
+        }
     }
 
     fn of_consumer(&self, consumer: &[u8]) -> Vec<u8> {

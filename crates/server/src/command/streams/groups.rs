@@ -85,7 +85,7 @@ pub fn xgroup_create<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         view.keep(args[2], (stream, until));
     }
     let state = GroupState { last, read: terms.read, ..GroupState::default() };
-    OpenGroup { stream, name: args[3], state }.save(view);
+    OpenGroup::new(stream, args[3], state).save(view);
     view.tell(event::STREAM, "xgroup-create", args[2]);
     Ok(Reply::OK)
 }
@@ -102,7 +102,8 @@ pub fn xgroup_setid<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         _ => id_or_end(args[4], 0)?,
     };
     group.state.read = terms.read;
-    group.save(view);
+    // What is told is told of a write, even of what was there.
+    OpenGroup::new(group.stream, group.name, group.state).save(view);
     view.tell(event::STREAM, "xgroup-setid", args[2]);
     Ok(Reply::OK)
 }

@@ -67,7 +67,7 @@ fn each_group(
 /// `XINFO GROUPS key`
 pub fn xinfo_groups(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     each_group(needed(args[2], view)?, view, &|group| {
-        let OpenGroup { stream, name, state } = group;
+        let OpenGroup { stream, name, state, .. } = group;
         Ok(Reply::Map(map([
             ("name", Reply::Bulk(Bytes::copy_from_slice(name))),
             ("consumers", count(state.consumers)),

@@ -13,6 +13,7 @@ mod claims;
 mod info;
 
 use std::ops::{Bound, ControlFlow};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -123,12 +124,12 @@ fn shown_all(stream: &Collection, entries: Vec<StreamEntry>) -> Answer {
 }
 
 /// A number of milliseconds that a client waits; for ever of 0.
-fn timeout(text: &[u8]) -> Answer<Option<std::time::Duration>> {
+fn timeout(text: &[u8]) -> Answer<Option<Duration>> {
     let why = "ERR timeout is not an integer or out of range";
     let millis = at_least(text, i64::MIN, why)?;
     match u64::try_from(millis) {
         Ok(0) => Ok(None),
-        Ok(millis) => Ok(Some(std::time::Duration::from_millis(millis))),
+        Ok(millis) => Ok(Some(Duration::from_millis(millis))),
         Err(_) => Err(Halt::error("ERR timeout is negative")),
     }
 }

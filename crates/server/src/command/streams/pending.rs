@@ -29,9 +29,7 @@ pub fn xack<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
             group.settle(id, &entry, view)?;
         }
     }
-    if group.state.pending < before {
-        group.save(view);
-    }
+    group.save(view);
     Ok(Reply::Integer((before - group.state.pending).cast_signed()))
 }
 

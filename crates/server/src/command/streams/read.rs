@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::group::OpenGroup;
 use super::ids::{IdRange, id};
-use super::{delivery, entries, find, shown_all, timeout};
+use super::{StreamEntry, delivery, entries, find, shown_all, timeout};
 use crate::command::args::{is, number, showing_all, shown, syntax};
-use crate::exec::{Answer, Halt, KeyWait, ResumedCommand, View};
+use crate::exec::{Answer, Halt, KeyWait, ResumedCommand, Run, View};
 use crate::model::record::Collection;
 use crate::model::stream::StreamId;
 use crate::resp::reply::Reply;
@@ -104,12 +104,7 @@ impl<'t, 'a> ReadTerms<'t, 'a> {
     }
 
     /// Has the client wait, if it is to: each key has a call of `run` with some words.
-    fn wait(
-        &self,
-        run: crate::exec::Run,
-        needs_keys: bool,
-        words: &dyn Fn(usize) -> Vec<Vec<u8>>,
-    ) -> Answer {
+    fn wait(&self, run: Run, needs_keys: bool, words: &dyn Fn(usize) -> Vec<Vec<u8>>) -> Answer {
         let Some(timeout) = self.block else { return Ok(Reply::NilArray) };
         let count = if self.count == 0 { RESUMED_COUNT } else { self.count };
         let call = |(at, key): (usize, &&[u8])| {
@@ -239,7 +234,7 @@ pub fn xreadgroup<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 }
 
 /// The entries that a group was not given.
-fn unread(group: &OpenGroup<'_>, count: u64, view: &View<'_>) -> Answer<Vec<super::StreamEntry>> {
+fn unread(group: &OpenGroup<'_>, count: u64, view: &View<'_>) -> Answer<Vec<StreamEntry>> {
     match group.stream.stream.last > group.state.last {
         true => entries(&group.stream, IdRange::behind(group.state.last), false, count, view),
         false => Ok(Vec::new()),

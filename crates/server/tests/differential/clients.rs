@@ -10,7 +10,7 @@ const PAUSES: &str = "\
 1 GET a
 1> SET a 1
 2> PUBLISH a 1
-3> PFCOUNT a
+3> PFCOUNT b
 0 GET a
 0 MULTI
 0 GET a
@@ -129,8 +129,7 @@ fn calls_are_shown_alike() {
 fn told(client: &mut Client) -> Vec<String> {
     let line = client.call(&[b"CLIENT", b"INFO"]);
     let line = String::from_utf8(line.bulk().unwrap().to_vec()).unwrap();
-    let names =
-        ["name", "idle", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "resp"];
+    let names = ["name", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "resp"];
     let is_told = |word: &&str| names.iter().any(|name| word.starts_with(&format!("{name}=")));
     let words = line.trim_end().split(' ').filter(is_told).map(str::to_owned);
     // Redis says by its flags, too, by which kind of socket a client has come.

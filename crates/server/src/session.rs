@@ -39,6 +39,9 @@ use self::login::refused;
 use self::subscriptions::Subscriptions;
 use self::transaction::ClientTransaction;
 
+/// What an item that a session keeps takes beside its own bytes.
+const KEPT_COST: usize = 128;
+
 /// What a client has chosen.
 pub struct ClientSession {
     /// The client, as others see it.
@@ -89,6 +92,11 @@ impl ClientSession {
             is_in_script: false,
             takes_long: false,
         }
+    }
+
+    /// Memory that it takes beyond a command, in bytes: what is queued, watched and subscribed to.
+    pub fn memory(&self) -> usize {
+        self.transaction.memory() + self.subscriptions.memory
     }
 
     /// Lets it do everything: it has shown elsewhere that it may.

@@ -116,6 +116,34 @@ fn who_wants_more_than_there_is_is_sent_away() {
     assert_eq!(replies, "+OK\r\n:1048576\r\n+OK\r\n");
 }
 
+/// What is queued, watched and subscribed to is memory of the client, too.
+#[test]
+fn a_session_that_keeps_much_is_sent_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 4 << 20);
+    let value = "v".repeat(60_000);
+    let queued = |number: u32| format!("SET {number} {value}\r\n");
+    let named = |command: &'static str| {
+        move |number: u32| {
+            let names = (0..400).map(|name| format!(" {number:06}{name:060}"));
+            format!("{command}{}\r\n", names.collect::<String>())
+        }
+    };
+    let lines: [(&str, &dyn Fn(u32) -> String); 3] =
+        [("MULTI\r\n", &queued), ("", &named("WATCH")), ("", &named("SUBSCRIBE"))];
+    for (first, line) in lines {
+        let mut client = server.connect();
+        client.write_all(first.as_bytes()).unwrap();
+        let mut reader = client.try_clone().unwrap();
+        let read = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        let _ = (0..200).try_for_each(|number| client.write_all(line(number).as_bytes()));
+        // The end may come as a reset, since the server has not read all.
+        let is_late = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(!read.join().unwrap().is_err_and(is_late), "{}", line(0).len());
+        while !server.answers() {}
+    }
+}
+
 #[test]
 fn who_does_not_read_replies_gets_no_more() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use bytes::{Bytes, BytesMut};
-use cleavedb::Range;
+use cleavedb::{Keyspace, Snapshot};
 
 use super::failed::failed;
 use super::{Answer, Halt};
@@ -13,6 +13,9 @@ use crate::resp::reply::{Protocol, Reply, ReplyForm};
 
 /// Bytes of a long reply that are read at once.
 const PIECE: usize = 256 << 10;
+
+/// Elements whose values are read ahead for the first piece.
+const EXPECTED_FIRST: usize = 16;
 
 /// What a long reply shows of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +73,20 @@ impl LongPlan {
     }
 }
 
-/// A long reply that is being sent.
+/// A long reply that is being sent. Between two pieces it keeps nothing but the moment.
 pub struct LongReply {
     plan: LongPlan,
-    elements: Range,
+    at: Snapshot,
+    elements: Keyspace,
     has_begun: bool,
+    /// Elements that the next piece will about have, for what is read ahead.
+    expected: usize,
 }
 
 impl LongReply {
-    /// The reply with what a range of elements yields.
-    pub fn new(plan: LongPlan, elements: Range) -> Self {
-        Self { plan, elements, has_begun: false }
+    /// The reply with elements as they were at a moment.
+    pub fn new(plan: LongPlan, at: Snapshot, elements: Keyspace) -> Self {
+        Self { plan, at, elements, has_begun: false, expected: EXPECTED_FIRST }
     }
 
     /// The next piece, and whether another one follows. It waits for the device. After an error
@@ -91,27 +97,38 @@ impl LongReply {
             self.plan.form.of_reply().begin(self.plan.count, protocol, &mut out);
             self.has_begun = true;
         }
-        while self.plan.count > 0 {
-            if out.len() >= PIECE {
-                return Ok((out, true));
-            }
+        let mut range = self.at.keyspace(&self.elements).range(self.plan.slices());
+        range = match self.plan.form.has_values() {
+            true => range.with_limit_hint(self.expected),
+            false => range.keys_only(),
+        };
+        let (mut last, mut written) = (Bytes::new(), 0);
+        while self.plan.count > 0 && out.len() < PIECE {
             let item = match self.plan.is_reversed {
-                true => self.elements.next_back(),
-                false => self.elements.next(),
+                true => range.next_back(),
+                false => range.next(),
             };
             let Some(item) = item.transpose().map_err(failed)? else {
                 return Err(Halt::error(
                     "ERR damaged: a collection has fewer elements than it says",
                 ));
             };
+            last = item.key.clone();
             if let Some(left) = self.plan.skipped.checked_sub(1) {
                 self.plan.skipped = left;
                 continue;
             }
             self.plan.count -= 1;
+            written += 1;
             self.write(item.key.slice(PREFIX_LEN..), item.value, protocol, &mut out)?;
         }
-        Ok((out, false))
+        self.expected = (PIECE * written / out.len().max(1)).max(1);
+        let end = match self.plan.is_reversed {
+            true => &mut self.plan.keys.1,
+            false => &mut self.plan.keys.0,
+        };
+        *end = Bound::Excluded(last.to_vec());
+        Ok((out, self.plan.count > 0))
     }
 
     fn write(

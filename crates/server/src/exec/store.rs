@@ -224,13 +224,8 @@ impl StoredRecords<'_> {
 impl StoredRecords<'_> {
     /// A reply with elements as they are as of the same moment.
     pub fn long_reply(&self, plan: LongPlan) -> LongReply {
-        let elements = &self.store.elements;
-        let range = match &self.at {
-            Some(at) => at.keyspace(elements).range(plan.slices()),
-            None => elements.range(plan.slices()),
-        };
-        let range = if plan.form.has_values() { range } else { range.keys_only() };
-        LongReply::new(plan, range)
+        let at = self.at.clone().unwrap_or_else(|| self.store.db.snapshot());
+        LongReply::new(plan, at, self.store.elements.clone())
     }
 }
 

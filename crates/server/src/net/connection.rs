@@ -95,9 +95,11 @@ impl Connection {
                 return self.socket.shutdown().await;
             }
             if self.input.is_empty() {
-                // A client that waits holds no memory.
+                // A client that waits holds what its session keeps alone.
                 (self.input, self.output) = (BytesMut::new(), BytesMut::new());
-                self.share.set(0);
+                if !self.takes_share().await? {
+                    return Ok(());
+                }
             }
             self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
             let has_mail = tokio::select! {
@@ -123,9 +125,7 @@ impl Connection {
         let missing = self.decoder.wanted().unwrap_or_default();
         let missing = missing.saturating_sub(self.input.len());
         self.input.reserve(missing.clamp(INPUT_MIN, INPUT_MAX));
-        if !self.share.set(self.input.capacity() + self.decoder.memory()) {
-            let why = b"-ERR the clients take too much memory: see client-memory\r\n";
-            self.socket.write_all(why).await?;
+        if !self.takes_share().await? {
             return Ok(false);
         }
         match self.socket.read(&mut self.input).await {
@@ -136,6 +136,17 @@ impl Connection {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(e) => Err(e),
         }
+    }
+
+    /// Takes what the client needs of the memory of all clients. Without room it is told.
+    async fn takes_share(&mut self) -> io::Result<bool> {
+        let of_session = self.session.as_ref().map_or(0, ClientSession::memory);
+        let has_room = self.share.set(self.input.capacity() + self.decoder.memory() + of_session);
+        if !has_room {
+            let why = b"-ERR the clients take too much memory: see client-memory\r\n";
+            self.socket.write_all(why).await?;
+        }
+        Ok(has_room)
     }
 
     /// Adds the messages for the client to what it is sent.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::ClientSession;
+use super::{ClientSession, KEPT_COST};
 use crate::command::args::showing;
 use crate::command::help::{self, help};
 use crate::exec::Answer;
@@ -14,25 +14,41 @@ use crate::topics::TopicKind;
 
 /// The topics of a client, of each kind.
 #[derive(Default)]
-pub(super) struct Subscriptions([BTreeSet<Vec<u8>>; 3]);
+pub(super) struct Subscriptions {
+    topics: [BTreeSet<Vec<u8>>; 3],
+    /// Memory that they take, in bytes.
+    pub(super) memory: usize,
+}
 
 impl Subscriptions {
-    fn of(&mut self, kind: TopicKind) -> &mut BTreeSet<Vec<u8>> {
-        &mut self.0[kind as usize]
+    fn of(&self, kind: TopicKind) -> &BTreeSet<Vec<u8>> {
+        &self.topics[kind as usize]
+    }
+
+    fn add(&mut self, kind: TopicKind, topic: &[u8]) -> bool {
+        let is_new = self.topics[kind as usize].insert(topic.to_vec());
+        self.memory += if is_new { topic.len() + KEPT_COST } else { 0 };
+        is_new
+    }
+
+    fn remove(&mut self, kind: TopicKind, topic: &[u8]) -> bool {
+        let was_there = self.topics[kind as usize].remove(topic);
+        self.memory -= if was_there { topic.len() + KEPT_COST } else { 0 };
+        was_there
     }
 
     /// How many the client is told that it has: those of shards, or all others.
     fn count(&self, kind: TopicKind) -> usize {
-        let [channels, patterns, shards] = &self.0;
+        let [channels, patterns, shards] = &self.topics;
         if kind == TopicKind::Shard { shards.len() } else { channels.len() + patterns.len() }
     }
 
     fn counts(&self) -> [usize; 3] {
-        self.0.each_ref().map(BTreeSet::len)
+        self.topics.each_ref().map(BTreeSet::len)
     }
 
     fn is_empty(&self) -> bool {
-        self.0.iter().all(BTreeSet::is_empty)
+        self.topics.iter().all(BTreeSet::is_empty)
     }
 }
 
@@ -83,7 +99,7 @@ impl ClientSession {
         let kind = kind(name);
         let mut replies = Vec::with_capacity(topics.len());
         for topic in topics {
-            if self.subscriptions.of(kind).insert(topic.to_vec()) {
+            if self.subscriptions.add(kind, topic) {
                 shared.topics.add(kind, topic, self.client.clone());
             }
             replies.push(self.told(name, kind, Reply::Bulk(Bytes::copy_from_slice(topic))));
@@ -106,7 +122,7 @@ impl ClientSession {
         }
         let mut replies = Vec::with_capacity(topics.len());
         for topic in topics {
-            if self.subscriptions.of(kind).remove(&topic) {
+            if self.subscriptions.remove(kind, &topic) {
                 shared.topics.remove(kind, &topic, &self.client);
             }
             replies.push(self.told(name, kind, Reply::Bulk(topic.into())));
@@ -120,8 +136,9 @@ impl ClientSession {
 
     /// Takes the client off all topics, as the end of a connection does.
     pub fn unsubscribe_all(&mut self, shared: &ServerShared) {
-        for kind in TopicKind::ALL {
-            for topic in std::mem::take(self.subscriptions.of(kind)) {
+        let Subscriptions { topics, .. } = std::mem::take(&mut self.subscriptions);
+        for (kind, topics) in TopicKind::ALL.into_iter().zip(topics) {
+            for topic in topics {
                 shared.topics.remove(kind, &topic, &self.client);
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bumpalo::Bump;
 
 use super::calls::{InnerCall, error_of};
-use super::{ClientSession, now};
+use super::{ClientSession, KEPT_COST, now};
 use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
 use crate::exec::{Answer, ClientWatch, Halt, WatchedKey};
@@ -30,6 +30,9 @@ pub(super) struct ClientTransaction {
     watched: ClientWatch,
     /// Calls of `WATCH`.
     watches: usize,
+    /// Memory of the queue, and of the watched keys, in bytes.
+    queued_bytes: usize,
+    watched_bytes: usize,
 }
 
 impl ClientTransaction {
@@ -51,10 +54,16 @@ impl ClientTransaction {
 
     /// Adds a command; the number of commands.
     pub(super) fn queue(&mut self, command: &'static CommandRow, args: &[&[u8]]) -> usize {
+        self.queued_bytes += args.iter().map(|it| it.len() + KEPT_COST).sum::<usize>();
         let args = args.iter().map(|argument| argument.to_vec()).collect();
         let queue = self.queue.get_or_insert_default();
         queue.push(Queued { command, args });
         queue.len()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.queued_bytes + self.watched_bytes
     }
 }
 
@@ -80,16 +89,17 @@ impl ClientSession {
     pub fn end_transaction(&mut self, shared: &ServerShared) {
         self.unwatch(shared);
         (self.transaction.queue, self.transaction.is_refused) = (None, false);
+        self.transaction.queued_bytes = 0;
         self.client.set_queued(None);
     }
 
     pub(super) fn unwatch(&mut self, shared: &ServerShared) {
-        let ClientTransaction { keys, watched, watches, .. } = &mut self.transaction;
+        let ClientTransaction { keys, watched, watches, watched_bytes, .. } = &mut self.transaction;
         if *watches > 0 {
             shared.store.watches.remove(keys, watched, *watches);
         }
         keys.clear();
-        (*watched, *watches) = (ClientWatch::default(), 0);
+        (*watched, *watches, *watched_bytes) = (ClientWatch::default(), 0, 0);
     }
 
     pub(super) fn watch(
@@ -113,6 +123,7 @@ impl ClientSession {
         };
         let found = keys().map(record).collect::<Answer<Vec<_>>>()?;
         shared.store.watches.add(&found, &self.transaction.watched);
+        self.transaction.watched_bytes += keys().map(|key| key.len() + KEPT_COST).sum::<usize>();
         self.transaction.keys.extend(found);
         self.transaction.watches += 1;
         Ok(Reply::OK)

@@ -1,6 +1,7 @@
 //! The program as people run it: started, killed, stopped, full of clients.
 
 mod configuration;
+mod greedy;
 mod kills;
 mod packages;
 mod running;

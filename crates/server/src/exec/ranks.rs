@@ -8,7 +8,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 /// Members of a block when it is made.
-pub const BLOCK_NEW: u64 = if cfg!(test) { 4 } else { 512 };
+pub const BLOCK_NEW: u64 = if cfg!(test) { 4 } else { 128 };
 
 /// Members of a block from which on it is cut when it is walked.
 pub const BLOCK_MAX: u64 = 2 * BLOCK_NEW;
@@ -38,36 +38,45 @@ struct RankBlock {
 
 /// The blocks of a sorted set, in their order. The first one begins in front of all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankBlocks(Vec<RankBlock>);
+pub struct RankBlocks {
+    blocks: Vec<RankBlock>,
+    members: u64,
+}
 
 impl Default for RankBlocks {
     fn default() -> Self {
-        Self(vec![RankBlock { from: Vec::new(), count: 0 }])
+        Self { blocks: vec![RankBlock { from: Vec::new(), count: 0 }], members: 0 }
     }
 }
 
 impl RankBlocks {
     /// Adds a member behind all others.
     pub fn push(&mut self, name: &[u8]) {
-        if self.0.last().is_none_or(|last| last.count == BLOCK_NEW) {
-            self.0.push(RankBlock { from: name.to_vec(), count: 0 });
+        if self.blocks.last().is_none_or(|last| last.count == BLOCK_NEW) {
+            self.blocks.push(RankBlock { from: name.to_vec(), count: 0 });
         }
-        self.0.last_mut().into_iter().for_each(|last| last.count += 1);
+        self.blocks.last_mut().into_iter().for_each(|last| last.count += 1);
+        self.members += 1;
     }
 
     /// Number of members.
     pub fn members(&self) -> u64 {
-        self.0.iter().map(|block| block.count).sum()
+        self.members
     }
 
     fn index_of(&self, name: &[u8]) -> usize {
-        self.0.partition_point(|block| &*block.from <= name).saturating_sub(1)
+        self.blocks.partition_point(|block| &*block.from <= name).saturating_sub(1)
     }
 
     fn spot(&self, index: usize) -> RankSpot {
-        let RankBlock { from, count } = self.0[index].clone();
-        let before = self.0[..index].iter().map(|block| block.count).sum();
-        RankSpot { from, to: self.0.get(index + 1).map(|next| next.from.clone()), before, count }
+        let RankBlock { from, count } = self.blocks[index].clone();
+        let before = self.blocks[..index].iter().map(|block| block.count).sum();
+        RankSpot {
+            from,
+            to: self.blocks.get(index + 1).map(|next| next.from.clone()),
+            before,
+            count,
+        }
     }
 
     /// The block in which a name lies, or would.
@@ -78,20 +87,23 @@ impl RankBlocks {
     /// The block with the member of a rank, or the last one.
     pub fn of_rank(&self, rank: u64) -> RankSpot {
         let mut before = 0;
-        let index = self.0.iter().position(|block| {
+        let index = self.blocks.iter().position(|block| {
             before += block.count;
             rank < before
         });
-        self.spot(index.unwrap_or(self.0.len() - 1))
+        self.spot(index.unwrap_or(self.blocks.len() - 1))
     }
 
     /// Counts members that were added under a name, or removed. Says whether that can be.
     pub fn count(&mut self, name: &[u8], change: i64) -> bool {
         let index = self.index_of(name);
-        let Some(count) = self.0[index].count.checked_add_signed(change) else { return false };
-        self.0[index].count = count;
+        let count = self.blocks[index].count.checked_add_signed(change);
+        let Some((count, members)) = count.zip(self.members.checked_add_signed(change)) else {
+            return false;
+        };
+        (self.blocks[index].count, self.members) = (count, members);
         if count == 0 && index > 0 {
-            self.0.remove(index);
+            self.blocks.remove(index);
         }
         true
     }
@@ -99,9 +111,10 @@ impl RankBlocks {
     /// Puts the blocks of the members of a block in its place.
     fn cut(&mut self, from: &[u8], parts: Self) {
         let index = self.index_of(from);
-        let mut parts = parts.0;
-        parts[0].from = from.to_vec();
-        self.0.splice(index..=index, parts);
+        let Self { mut blocks, members } = parts;
+        blocks[0].from = from.to_vec();
+        self.members = self.members - self.blocks[index].count + members;
+        self.blocks.splice(index..=index, blocks);
     }
 }
 
@@ -124,9 +137,9 @@ impl RankedSets {
     /// Has `change` change the blocks of a set; without its answer they are dropped.
     fn change(&mut self, id: u64, change: impl FnOnce(&mut RankBlocks) -> bool) {
         let Some(blocks) = self.sets.peek_mut(&id) else { return };
-        let before = blocks.0.len();
+        let before = blocks.blocks.len();
         let is_kept = change(blocks);
-        self.blocks = self.blocks - before + blocks.0.len();
+        self.blocks = self.blocks - before + blocks.blocks.len();
         if !is_kept {
             self.drop_set(id);
         }
@@ -134,7 +147,7 @@ impl RankedSets {
 
     fn drop_set(&mut self, id: u64) {
         if let Some(blocks) = self.sets.pop(&id) {
-            self.blocks -= blocks.0.len();
+            self.blocks -= blocks.blocks.len();
         }
     }
 }
@@ -149,12 +162,12 @@ impl Ranks {
     pub fn keep(&self, id: u64, blocks: RankBlocks) {
         let mut all = self.0.lock();
         all.drop_set(id);
-        all.blocks += blocks.0.len();
+        all.blocks += blocks.blocks.len();
         all.sets.push(id, blocks);
         while all.blocks > BLOCKS_MAX
             && let Some((_, least)) = all.sets.pop_lru()
         {
-            all.blocks -= least.0.len();
+            all.blocks -= least.blocks.len();
         }
     }
 

@@ -258,6 +258,16 @@ impl Reads for StoredRecords<'_> {
         at.map_or_else(|| keyspace.contains_key(key), |at| at.contains_key(key)).map_err(failed)
     }
 
+    fn expect(&self, place: KeyPlace, keys: &mut dyn Iterator<Item = Vec<u8>>) {
+        let keyspace = self.keyspace(place);
+        let Some(first) = keys.next().filter(|_| self.may_wait) else { return };
+        // If the first one is there, the others mostly are. Errors are met when they are read.
+        if matches!(keyspace.get_resident(&first), Ok(Resident::Elsewhere)) {
+            let keys: Vec<_> = std::iter::once(first).chain(keys).collect();
+            keyspace.multi_get(&keys);
+        }
+    }
+
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
         let keyspace = self.keyspace(walk.space);
         let mut range = match &self.at {

@@ -1,15 +1,23 @@
 //! What is pushed to the ends of lists and popped from them, with or without a wait.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{LIST, Side, at, find, put, remove, slice};
+use super::{LIST, Side, at, find, position, put, remove, slice};
 use crate::command::args::{at_least, count, is, syntax, timeout};
 use crate::command::collections::REMOVED_ALONE;
 use crate::exec::{Answer, Halt, KeyWait, OpenCollection, View, event};
+use crate::model::element::{MEMBERS, of_position};
 use crate::model::record::Collection;
 use crate::resp::reply::Reply;
+
+/// Elements that are fetched together with one that is popped.
+const FETCHED: u64 = 64;
+
+/// Bytes of an element up to which those behind it are fetched with it.
+const SHORT: usize = 4 << 10;
 
 /// Adds an element at an end.
 fn push_one<'a>(
@@ -89,6 +97,21 @@ fn pop_from<'a>(
     Ok(popped)
 }
 
+/// Has the elements fetched that are popped behind some: a long queue is taken one by one.
+fn expect_behind(list: &Collection, popped: Range<u64>, side: Side, view: &View<'_>) {
+    let name = |index| of_position(position(list, index));
+    match side {
+        Side::Left => {
+            let behind = popped.end..list.len.min(popped.end + FETCHED);
+            view.expect(list.id, MEMBERS, behind.map(name));
+        }
+        Side::Right => {
+            let before = popped.start.saturating_sub(FETCHED)..popped.start;
+            view.expect(list.id, MEMBERS, before.rev().map(name));
+        }
+    }
+}
+
 /// Takes elements from an end of a key's list, the one at the end first.
 fn take<'a>(
     key: &'a [u8],
@@ -109,6 +132,9 @@ fn take<'a>(
     }
     if count == 0 {
         return Ok(popped);
+    }
+    if popped.iter().all(|value| value.len() <= SHORT) {
+        expect_behind(&list, indexes.clone(), side, view);
     }
     if count == list.len && count > REMOVED_ALONE {
         view.end(key, &list);

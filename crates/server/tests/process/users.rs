@@ -43,8 +43,8 @@ fn a_file_keeps_users() {
     let server = Server::start(&store, &more);
     assert_eq!(server.ask("AUTH bob x\r\nPING"), "+OK\r\n+PONG\r\n");
     // What is wrong in a file changes nothing, and is told with its place.
-    std::fs::write(&path, "user a +nothing\nuser a on\nusers\nuser b (+get\nuser c ~* ~x >pw\n")
-        .unwrap();
+    let wrong = "user a +nothing\nuser a on\nusers\nuser b (+get\nuser c ~* ~x >hidden-word\n";
+    std::fs::write(&path, wrong).unwrap();
     let replies = server.ask("AUTH secret\r\nACL LOAD\r\nAUTH bob x");
     let [ok, errors, still] = replies.lines().collect::<Vec<_>>()[..] else { panic!("{replies}") };
     assert_eq!((ok, still), ("+OK", "+OK"));
@@ -59,7 +59,7 @@ fn a_file_keeps_users() {
     ] {
         assert!(errors.contains(&why), "{why}: {errors}");
     }
-    assert!(!errors.contains("pw"), "{errors}");
+    assert!(!errors.contains("hidden-word"), "{errors}");
     std::fs::remove_file(&path).unwrap();
     let missing = server.ask("AUTH secret\r\nACL LOAD");
     assert!(missing.contains("-ERR Error loading ACLs, opening file"), "{missing}");

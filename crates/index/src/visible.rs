@@ -111,7 +111,7 @@ impl VisibleIter {
         self.dead
     }
 
-    /// Whether it has skipped a value forwards that has an expiry: at another time it may be there.
+    /// Whether it has skipped a value that has an expiry: at another time it may be there.
     #[inline]
     pub fn depends_on_time(&self) -> bool {
         self.met_expired
@@ -358,7 +358,9 @@ impl VisibleIter {
         (self.seq, self.kind) = (entry.seq, entry.kind);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        Some(!Self::is_deleted(&self.deleted, self.time, &entry))
+        let is_deleted = Self::is_deleted(&self.deleted, self.time, &entry);
+        self.met_expired |= is_deleted && self.kind.expires();
+        Some(!is_deleted)
     }
 }
 

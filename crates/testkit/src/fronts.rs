@@ -1,10 +1,11 @@
-//! Queues beside writes in front of them: a search for the first key finds what a model has.
+//! Queues beside writes in front of them: searches for the first and the last key find what a
+//! model has.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
 
-use cleavedb::{Db, Keyspace, Operand, WriteBatch};
+use cleavedb::{Db, Item, Keyspace, Operand, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Rng;
 
@@ -13,28 +14,38 @@ use crate::setup::Setup;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a search for the first key finds, by the calls that make one.
+/// A key and its value.
+type Pair<'p> = Option<(&'p [u8], &'p [u8])>;
+
+fn same(call: &str, found: cleavedb::Result<Option<Item>>, expected: Pair<'_>) -> Checked<()> {
+    let found = found.map_err(|e| e.to_string())?;
+    let found = found.as_ref().map(|item| (&item.key[..], &item.value[..]));
+    let told = || format!("{call}: {found:?} instead of {expected:?}");
+    (found == expected).then_some(()).ok_or_else(told)
+}
+
+/// What searches for the first and the last key find, by the calls that make one.
 fn check(queue: &Keyspace, model: &Model) -> Checked<()> {
-    let expected = model.first_key_value().map(|(key, value)| (&key[..], &value[..]));
-    let same = |call: &str, item: Option<cleavedb::Item>| {
-        let found = item.as_ref().map(|item| (&item.key[..], &item.value[..]));
-        let told = || format!("{call}: {found:?} instead of {expected:?}");
-        (found == expected).then_some(()).ok_or_else(told)
-    };
-    let failed = |e: cleavedb::Error| e.to_string();
-    same("first_key_value", queue.first_key_value().map_err(failed)?)?;
-    same("range", queue.range(..).next().transpose().map_err(failed)?)?;
+    let [first, last] = [model.first_key_value(), model.last_key_value()]
+        .map(|end| end.map(|(key, value)| (&key[..], &value[..])));
+    same("first_key_value", queue.first_key_value(), first)?;
+    same("last_key_value", queue.last_key_value(), last)?;
+    same("next", queue.range(..).next().transpose(), first)?;
+    same("next_back", queue.range(..).next_back().transpose(), last)?;
     let mut cursor = queue.cursor(..);
-    cursor.seek_to_first().map_err(failed)?;
-    same("seek_to_first", cursor.item().map_err(failed)?)?;
+    let moved = cursor.next().and_then(|_| cursor.item());
+    same("next of a cursor", moved, first)?;
+    let moved = cursor.seek_to_last().and_then(|_| cursor.item());
+    same("seek_to_last", moved, last)?;
     for (begin, end) in PARTS {
         let range = begin.as_bytes()..end.as_bytes();
-        let expected = model.range::<[u8], _>((Included(range.start), Excluded(range.end))).next();
-        let found = queue.range(range).next().transpose().map_err(failed)?;
-        let found = found.as_ref().map(|item| (&item.key[..], &item.value[..]));
-        if found != expected.map(|(key, value)| (&key[..], &value[..])) {
-            return Err(format!("from {begin}: {found:?} instead of {expected:?}"));
-        }
+        let mut part = model
+            .range::<[u8], _>((Included(range.start), Excluded(range.end)))
+            .map(|(key, value)| (&key[..], &value[..]));
+        let found = queue.range(range.clone()).next().transpose();
+        same(&format!("from {begin}"), found, part.clone().next())?;
+        let found = queue.range(range).next_back().transpose();
+        same(&format!("up to {end}"), found, part.next_back())?;
     }
     Ok(())
 }
@@ -70,20 +81,25 @@ impl Queue {
         self.db.write(&batch)
     }
 
-    fn pop(&mut self, count: usize) -> cleavedb::Result<()> {
+    /// Takes keys at an end.
+    fn pop(&mut self, count: usize, is_first: bool) -> cleavedb::Result<()> {
         for _ in 0..count {
-            let popped = self.keys.pop_first()?.map(|item| item.key.to_vec());
-            assert_eq!(popped, self.model.pop_first().map(|(key, _)| key));
+            let (popped, expected) = match is_first {
+                true => (self.keys.pop_first()?, self.model.pop_first()),
+                false => (self.keys.pop_last()?, self.model.pop_last()),
+            };
+            assert_eq!(popped.map(|item| item.key.to_vec()), expected.map(|(key, _)| key));
         }
         Ok(())
     }
 
-    /// Takes keys of a part.
-    fn pop_part(&mut self, part: usize, count: usize) -> cleavedb::Result<()> {
+    /// Takes keys at an end of a part.
+    fn pop_part(&mut self, part: usize, count: usize, is_first: bool) -> cleavedb::Result<()> {
         let (begin, end) = PARTS[part];
         for _ in 0..count {
-            let range = begin.as_bytes()..end.as_bytes();
-            let Some(item) = self.keys.range(range).keys_only().next().transpose()? else { break };
+            let mut range = self.keys.range(begin.as_bytes()..end.as_bytes()).keys_only();
+            let end = if is_first { range.next() } else { range.next_back() };
+            let Some(item) = end.transpose()? else { break };
             self.keys.delete(&item.key)?;
             assert!(self.model.remove(&item.key[..]).is_some());
         }
@@ -131,8 +147,8 @@ impl Queue {
             8 => self.db.flush()?,
             9 => drop(self.db.step()?),
             10 => self.transact(key, value)?,
-            11..=16 => self.pop_part(rng.index(PARTS.len()), rng.index(25))?,
-            _ => self.pop(rng.index(12))?,
+            11..=16 => self.pop_part(rng.index(PARTS.len()), rng.index(25), rng.chance(2))?,
+            _ => self.pop(rng.index(12), rng.chance(2))?,
         }
         Ok(())
     }
@@ -142,9 +158,9 @@ fn key(n: u64) -> Vec<u8> {
     format!("{n:06}").into_bytes()
 }
 
-/// Draws operations on a queue, and compares its first key with that of a model behind each, at
-/// times as of a snapshot, too.
-pub fn first_keys_are_found(setup: &Setup, seed: u64) -> Checked<()> {
+/// Draws operations on a queue, and compares its first and its last key with those of a model behind
+/// each, at times as of a snapshot, too.
+pub fn ends_are_found(setup: &Setup, seed: u64) -> Checked<()> {
     let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7);
     let db = db.map_err(|e| e.to_string())?;
     let keyspace = |name| db.keyspace(name).map_err(|e| e.to_string());
@@ -157,15 +173,18 @@ pub fn first_keys_are_found(setup: &Setup, seed: u64) -> Checked<()> {
         let told = |e| format!("{setup}, seed {seed}, step {step}: {e}");
         check(&queue.keys, &queue.model).map_err(told)?;
         if rng.chance(5) {
-            let first = queue.model.first_key_value().map(|(key, _)| key.clone());
-            snapshot = Some((db.snapshot(), first));
+            let ends = [queue.model.first_key_value(), queue.model.last_key_value()];
+            let ends = ends.map(|end| end.map(|(key, value)| (key.clone(), value.clone())));
+            snapshot = Some((db.snapshot(), ends));
         }
-        if let Some((snapshot, first)) = &snapshot {
-            let found = snapshot.keyspace(&queue.keys).range(..).next().transpose();
-            let found = found.map_err(|e| told(e.to_string()))?.map(|item| item.key.to_vec());
-            if found != *first {
-                return Err(told(format!("{found:?} instead of {first:?} of the snapshot")));
-            }
+        if let Some((snapshot, ends)) = &snapshot {
+            let keys = snapshot.keyspace(&queue.keys);
+            let [first, last] =
+                [0, 1].map(|end| ends[end].as_ref().map(|(key, value)| (&key[..], &value[..])));
+            same("first of the snapshot", keys.range(..).next().transpose(), first)
+                .map_err(told)?;
+            same("last of the snapshot", keys.range(..).next_back().transpose(), last)
+                .map_err(told)?;
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ use cleavedb_storage::process::Own;
 use crate::control::debug::debug;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
-use crate::operations::bounds::{Bounds, successor};
+use crate::operations::bounds::{Bounds, Direction, successor};
 use crate::operations::recent_writes::ReadSet;
 use crate::reads::item::Item;
 use crate::reads::pending_writes::PendingWrites;
@@ -35,13 +35,6 @@ use self::values::{CursorEntry, ReadAhead};
 
 /// Entries that a cursor keeps behind its position, so that it can go back to them cheaply.
 const PASSED_MAX: usize = 8;
-
-/// A direction in the order of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
 
 /// Where a cursor is.
 enum Place {
@@ -415,10 +408,7 @@ impl Cursor {
     fn end_facing(&mut self, to: Direction) -> Result<Option<usize>> {
         let (moment, bounds) = (&self.moment, &self.bounds);
         let iter = self.iter.get_or_insert_with(|| moment.open(bounds));
-        match to {
-            Direction::Forward => moment.seek_first(iter, bounds),
-            Direction::Backward => iter.seek_last(),
-        }?;
+        moment.seek_end(iter, bounds, to)?;
         self.edge = to;
         Ok(self.push(to).then_some(0))
     }

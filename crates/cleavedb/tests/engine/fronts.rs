@@ -1,4 +1,4 @@
-//! Searches for the first key of a queue, which begin where the last one ended.
+//! Searches for the first or the last key of a queue, which begin where the one before ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -7,27 +7,35 @@ use std::thread;
 use cleavedb::{Db, ErrorKind};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::fronts::first_keys_are_found;
+use cleavedb_testkit::fronts::ends_are_found;
 
 #[test]
-fn the_first_key_is_found_whatever_was_written_in_front_of_it() {
+fn the_ends_are_found_whatever_was_written_beyond_them() {
     for setup in Setup::designs() {
-        (0..6).for_each(|seed| first_keys_are_found(&setup, seed).unwrap());
+        (0..6).for_each(|seed| ends_are_found(&setup, seed).unwrap());
     }
 }
 
-/// A search for the first key stepped over 750 to 1,600 keys that had been taken before.
+/// A search for the first key stepped over 750 to 1,600 keys that had been taken before, and one
+/// for the last key as well.
 #[test]
 fn pops_step_over_no_key_that_was_taken_before() {
-    for setup in Setup::designs() {
+    for (setup, is_first) in
+        Setup::designs().into_iter().flat_map(|it| [(it.clone(), true), (it, false)])
+    {
         let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
         let key = |i: u32| i.to_be_bytes();
         (0..3000).for_each(|i| db.put(key(i), "item").unwrap());
+        let queue = db.default_keyspace();
         for i in 0..2000 {
-            assert_eq!(db.default_keyspace().pop_first().unwrap().unwrap().key, key(i)[..]);
+            let (popped, at) = match is_first {
+                true => (queue.pop_first(), i),
+                false => (queue.pop_last(), 2999 - i),
+            };
+            assert_eq!(popped.unwrap().unwrap().key, key(at)[..]);
         }
         let dead = db.metrics().dead_read;
-        assert!(dead < 3 * 2000, "{setup}: {dead}");
+        assert!(dead < 4 * 2000, "{setup}, first {is_first}: {dead}");
     }
 }
 

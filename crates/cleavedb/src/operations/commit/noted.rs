@@ -4,6 +4,7 @@ use cleavedb_base::SeqNo;
 use cleavedb_base::key::KeptKey;
 
 use super::Commit;
+use crate::operations::bounds::{Bounds, Direction};
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::operations::recent_writes::WrittenKeys;
@@ -45,11 +46,11 @@ impl Commit {
         seq
     }
 
-    /// Begins to watch the begin of a range for its front, unless a commit is just being numbered.
+    /// Begins to watch an end of a range for its front, unless a commit is just being numbered.
     #[cold]
-    pub(crate) fn watch_front(&self, begin: &[u8]) {
+    pub(crate) fn watch_front(&self, bounds: &Bounds, to: Direction) {
         if let Some(append) = self.append.try_lock() {
-            self.fronts.watch(begin, append.last_seq());
+            self.fronts.watch(bounds, to, append.last_seq());
         }
     }
 }

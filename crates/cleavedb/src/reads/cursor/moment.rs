@@ -12,7 +12,7 @@ use cleavedb_storage::process::Own;
 use cleavedb_values::Chunk;
 
 use crate::engine::Engine;
-use crate::operations::bounds::Bounds;
+use crate::operations::bounds::{Bounds, Direction};
 use crate::operations::fronts::DEAD_MIN;
 use crate::reads::outside_ranges::OutsideRanges;
 use crate::reads::pending_writes::PendingWrites;
@@ -36,13 +36,14 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// An iterator over the entries within `bounds`, from the front of the range on if that is
+    /// An iterator over the entries within `bounds`, between the fronts of the range if they are
     /// known. A transaction's own writes may lie in front.
     pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
         let Bounds { lower, upper, .. } = bounds;
         let fronts = Some(&self.engine.commit.fronts).filter(|_| self.pending.is_none());
-        let front = fronts.and_then(|fronts| fronts.begin(bounds, self.at.seq));
-        let lower = front.as_ref().unwrap_or(lower);
+        let narrowed = fronts.map(|fronts| fronts.narrowed(bounds, self.at.seq));
+        let [first, last] = narrowed.unwrap_or_default();
+        let (lower, upper) = (first.as_ref().unwrap_or(lower), last.as_ref().unwrap_or(upper));
         let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
         for slot in &self.state.memtables {
             sources.extend(slot.table.iters());
@@ -68,17 +69,25 @@ impl Moment {
         }
     }
 
-    /// Moves an iterator that was opened for `bounds` to its first key, from which the front of the
-    /// range is learnt.
-    pub(super) fn seek_first(&self, iter: &mut VisibleIter, bounds: &Bounds) -> Result<()> {
-        iter.seek_first()?;
+    /// Moves an iterator that was opened for `bounds` to its first key in a direction, from which
+    /// the front of the range is learnt.
+    pub(super) fn seek_end(
+        &self,
+        iter: &mut VisibleIter,
+        bounds: &Bounds,
+        to: Direction,
+    ) -> Result<()> {
+        match to {
+            Direction::Forward => iter.seek_first(),
+            Direction::Backward => iter.seek_last(),
+        }?;
         if self.pending.is_none() && !iter.depends_on_time() {
-            let (commit, first) = (&self.engine.commit, iter.valid().then(|| iter.key()));
-            let is_watched = commit.fronts.found(bounds, first, self.at.seq);
+            let (commit, found) = (&self.engine.commit, iter.valid().then(|| iter.key()));
+            let is_watched = commit.fronts.found(bounds, to, found, self.at.seq);
             // Where a reader follows, what becomes visible is not noted.
             let begins = !is_watched && iter.dead() >= DEAD_MIN;
             if begins && self.engine.gate.check_writable().is_ok() {
-                commit.watch_front(&bounds.lower);
+                commit.watch_front(bounds, to);
             }
         }
         Ok(())

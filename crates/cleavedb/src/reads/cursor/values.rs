@@ -11,7 +11,8 @@ use cleavedb_storage::Reach;
 use cleavedb_values::{Chunk, OwnedRecord, ValueLayout};
 
 use super::moment::Moment;
-use super::{Cursor, Direction, Place};
+use super::{Cursor, Place};
+use crate::operations::bounds::Direction;
 use crate::reads::value_reader::{FoundValue, ValueReader};
 
 /// Bytes of the longest value that a cursor keeps.

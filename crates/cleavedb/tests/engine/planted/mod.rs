@@ -35,7 +35,7 @@ use cleavedb_testkit::follow::{
     kept_from_some_day_on,
 };
 use cleavedb_testkit::followed_changes::{a_loss_is_told, a_torn_window_hides_no_change};
-use cleavedb_testkit::fronts::first_keys_are_found;
+use cleavedb_testkit::fronts::ends_are_found;
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::heat::{
     a_load_heats_nothing, reads_go_on_to_promote, short_values_come_and_go,
@@ -452,7 +452,7 @@ fn model_with_filter(seed: u64) -> Result<(), String> {
 
 /// Queues beside writes in front of them, as in `fronts.rs`.
 fn first_keys(seed: u64) -> Result<(), String> {
-    first_keys_are_found(&design(seed), seed)
+    ends_are_found(&design(seed), seed)
 }
 
 fn compressed_keyspaces(seed: u64) -> Result<(), String> {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::args::{is, negatable, syntax};
 use super::{glob, keys};
-use crate::exec::{Answer, ElementForm, ElementRange, Halt, View};
-use crate::model::element::MEMBERS;
+use crate::exec::{Answer, BLOCK_MAX, ElementForm, ElementRange, Halt, View};
+use crate::model::element::{self, MEMBERS};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
 
@@ -68,8 +68,7 @@ pub fn remove<'a>(
     let before = collection.len;
     for name in names {
         if view.has_element(collection.id, MEMBERS, name)? {
-            view.delete_element(collection.id, MEMBERS, name);
-            collection.len = collection.len.saturating_sub(1);
+            view.remove_member(&mut collection, name);
         }
     }
     if collection.len < before {
@@ -134,7 +133,7 @@ pub fn random(
     })
 }
 
-/// Draws different elements, all alike: the collection is walked up to the last one.
+/// Draws different elements, all alike.
 pub fn drawn(
     collection: Collection,
     count: u64,
@@ -175,7 +174,29 @@ fn drawn_again(
     Ok(places.iter().filter_map(|place| found.get(place).cloned()).collect())
 }
 
-/// The elements at some places in their order, or all.
+/// The element at a place of a collection that is not walked.
+fn at_place(
+    collection: &Collection,
+    place: u64,
+    with_values: bool,
+    view: &View<'_>,
+) -> Answer<Option<NameAndValue>> {
+    let Some(name) = view.name_at(collection, place)? else { return Ok(None) };
+    if collection.kind == CollectionKind::SortedSet {
+        let found = element::scored(&name);
+        return Ok(found.map(|(score, member)| {
+            (Bytes::copy_from_slice(member), Bytes::copy_from_slice(&element::of_member(score)))
+        }));
+    }
+    let value = match with_values {
+        true => view.element(collection.id, MEMBERS, &name)?.unwrap_or_default(),
+        false => Bytes::new(),
+    };
+    Ok(Some((name.into(), value)))
+}
+
+/// The elements at some places in an order, or all. Few of many are found by their ranks, which
+/// cost a walk over a block each; otherwise the collection is walked up to the last one.
 fn at_places(
     collection: Collection,
     places: Option<&BTreeSet<u64>>,
@@ -184,6 +205,10 @@ fn at_places(
 ) -> Answer<Vec<NameAndValue>> {
     let within = ElementRange { with_values, ..ElementRange::ALL };
     let Some(places) = places else { return elements(collection, within, view) };
+    if (places.len() as u64).saturating_mul(BLOCK_MAX) < collection.len {
+        let found = places.iter().map(|at| at_place(&collection, *at, with_values, view));
+        return found.filter_map(Answer::transpose).collect();
+    }
     let last = collection.len.saturating_sub(1);
     // From the nearer end.
     let from_end = match (places.first(), places.last()) {

@@ -33,8 +33,10 @@ fn set<'a>(args: &[&'a [u8]], view: &mut View<'a>, command: &str) -> Answer<i64>
     let (mut hash, until) = view.collection_or_new(args[1], HASH)?;
     let before = hash.len;
     for pair in args[2..].chunks_exact(2) {
-        hash.len += u64::from(!view.has_element(hash.id, MEMBERS, pair[0])?);
-        view.put_element(hash.id, MEMBERS, pair[0], pair[1]);
+        match view.has_element(hash.id, MEMBERS, pair[0])? {
+            true => view.put_element(hash.id, MEMBERS, pair[0], pair[1]),
+            false => view.add_member(&mut hash, pair[0], pair[1]),
+        }
     }
     view.keep(args[1], (hash, until));
     view.tell(event::HASH, "hset", args[1]);
@@ -132,9 +134,11 @@ fn change<'a>(
 ) -> Answer<Bytes> {
     let (mut hash, until) = view.collection_or_new(args[1], HASH)?;
     let old = view.element(hash.id, MEMBERS, args[2])?;
-    hash.len += u64::from(old.is_none());
-    let value = new(old)?;
-    view.put_element(hash.id, MEMBERS, args[2], value.clone());
+    let (is_new, value) = (old.is_none(), new(old)?);
+    match is_new {
+        true => view.add_member(&mut hash, args[2], value.clone()),
+        false => view.put_element(hash.id, MEMBERS, args[2], value.clone()),
+    }
     view.keep(args[1], (hash, until));
     view.tell(event::HASH, name, args[1]);
     Ok(value.into())

@@ -25,5 +25,7 @@ pub mod table;
 mod tests;
 #[cfg(test)]
 mod power;
+#[cfg(test)]
+mod ranked;
 
 pub use self::strings::STRING_MAX;

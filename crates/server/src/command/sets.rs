@@ -39,8 +39,7 @@ pub fn sadd<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let before = set.len;
     for member in &args[2..] {
         if !has(Some(set), member, view)? {
-            view.put_element(set.id, MEMBERS, member, &b""[..]);
-            set.len += 1;
+            view.add_member(&mut set, member, &b""[..]);
         }
     }
     if set.len > before {

@@ -35,7 +35,8 @@ pub struct Effects<'a> {
     pub dropped: Vec<u64>,
     /// Elements by their keys: their values, or none if they are gone.
     pub elements: BTreeMap<Vec<u8>, Option<Cow<'a, [u8]>>>,
-    /// Members that were added to sorted sets (1) or removed (-1), by the keys of their scores.
+    /// Elements that were added (1) to collections whose ranks are kept, or removed (-1), by the
+    /// keys that have their order.
     pub ranked: BTreeMap<Vec<u8>, i64>,
     /// The keys of collections, or none if the collections are gone.
     pub owners: BTreeMap<u64, Option<DatabaseKey<'a>>>,
@@ -66,7 +67,7 @@ impl Effects<'_> {
         self.owners.insert(id, None);
     }
 
-    /// Members of sorted sets that were added or removed, with the ids of these and their names.
+    /// Elements that were added or removed, with the ids of their collections and their names.
     pub fn ranked_all(&self) -> impl Iterator<Item = (u64, &[u8], i64)> {
         let place = |key: &[u8]| element::place(key).map(|(id, _)| id);
         self.ranked
@@ -74,7 +75,7 @@ impl Effects<'_> {
             .filter_map(move |(key, change)| Some((place(key)?, &key[PREFIX_LEN..], *change)))
     }
 
-    /// Members of a sorted set that were added or removed, with its id and their names.
+    /// Elements of a collection that were added or removed, with its id and their names.
     pub fn ranked_of(&self, id: u64) -> impl Iterator<Item = (u64, &[u8], i64)> {
         let Range { start, end } = all_elements(id);
         let range = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));

@@ -23,7 +23,7 @@ pub use self::events::{EventClasses, KeyEvent, event};
 pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
 pub use self::long_reply::{ElementForm, LongPlan, LongReply};
-pub use self::ranks::Ranks;
+pub use self::ranks::{BLOCK_MAX, Ranks};
 pub use self::reads::{Blind, Reads};
 #[cfg(test)]
 pub use self::reads::{KeyPlace, KeyWalk, Visit};

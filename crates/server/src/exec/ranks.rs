@@ -1,8 +1,9 @@
-//! Ranks of the members of long sorted sets, which are found without a walk over all members.
+//! Ranks of the members of long collections, which are found without a walk over all members: of
+//! sorted sets by their scores; of others by their names, so that one can be drawn.
 //!
-//! The members of a sorted set in their order are cut into blocks, whose sizes are kept in memory:
+//! The members of a collection in their order are cut into blocks, whose sizes are kept in memory:
 //! made by a walk when a rank is asked for, and changed by each commit. They are read and
-//! made under the lock of the set's key.
+//! made under the lock of the collection's key.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -13,10 +14,10 @@ pub const BLOCK_NEW: u64 = if cfg!(test) { 4 } else { 128 };
 /// Members of a block from which on it is cut when it is walked.
 pub const BLOCK_MAX: u64 = 2 * BLOCK_NEW;
 
-/// Most blocks of all sorted sets: about 64 MiB.
-const BLOCKS_MAX: usize = 1 << 19;
+/// Most bytes of the blocks of all collections.
+const BYTES_MAX: usize = 64 << 20;
 
-/// The place of a block among the members of a sorted set.
+/// The place of a block among the members of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankSpot {
     /// The first name that the block may have.
@@ -30,22 +31,32 @@ pub struct RankSpot {
 }
 
 /// A block: the first name that it may have, and the number of its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RankBlock {
     from: Vec<u8>,
     count: u64,
 }
 
-/// The blocks of a sorted set, in their order. The first one begins in front of all names.
+impl RankBlock {
+    /// Bytes of memory, with what an allocation costs.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.from.len() + 16
+    }
+}
+
+/// The blocks of a collection, in their order. The first one begins in front of all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankBlocks {
     blocks: Vec<RankBlock>,
     members: u64,
+    /// Bytes of the blocks.
+    bytes: usize,
 }
 
 impl Default for RankBlocks {
     fn default() -> Self {
-        Self { blocks: vec![RankBlock { from: Vec::new(), count: 0 }], members: 0 }
+        let first = RankBlock::default();
+        Self { bytes: first.bytes(), blocks: vec![first], members: 0 }
     }
 }
 
@@ -53,7 +64,9 @@ impl RankBlocks {
     /// Adds a member behind all others.
     pub fn push(&mut self, name: &[u8]) {
         if self.blocks.last().is_none_or(|last| last.count == BLOCK_NEW) {
-            self.blocks.push(RankBlock { from: name.to_vec(), count: 0 });
+            let block = RankBlock { from: name.to_vec(), count: 0 };
+            self.bytes += block.bytes();
+            self.blocks.push(block);
         }
         self.blocks.last_mut().into_iter().for_each(|last| last.count += 1);
         self.members += 1;
@@ -103,7 +116,7 @@ impl RankBlocks {
         };
         (self.blocks[index].count, self.members) = (count, members);
         if count == 0 && index > 0 {
-            self.blocks.remove(index);
+            self.bytes -= self.blocks.remove(index).bytes();
         }
         true
     }
@@ -111,35 +124,36 @@ impl RankBlocks {
     /// Puts the blocks of the members of a block in its place.
     fn cut(&mut self, from: &[u8], parts: Self) {
         let index = self.index_of(from);
-        let Self { mut blocks, members } = parts;
+        let Self { mut blocks, members, .. } = parts;
         blocks[0].from = from.to_vec();
         self.members = self.members - self.blocks[index].count + members;
         self.blocks.splice(index..=index, blocks);
+        self.bytes = self.blocks.iter().map(RankBlock::bytes).sum();
     }
 }
 
-/// The blocks of sorted sets, by the ids of these.
+/// The blocks of collections, by the ids of these.
 pub struct Ranks(Mutex<RankedSets>);
 
 struct RankedSets {
     sets: LruCache<u64, RankBlocks>,
-    /// RankBlocks of all of them.
-    blocks: usize,
+    /// Bytes of all blocks.
+    bytes: usize,
 }
 
 impl Default for Ranks {
     fn default() -> Self {
-        Self(Mutex::new(RankedSets { sets: LruCache::unbounded(), blocks: 0 }))
+        Self(Mutex::new(RankedSets { sets: LruCache::unbounded(), bytes: 0 }))
     }
 }
 
 impl RankedSets {
-    /// Has `change` change the blocks of a set; without its answer they are dropped.
+    /// Has `change` change the blocks of a collection; without its answer they are dropped.
     fn change(&mut self, id: u64, change: impl FnOnce(&mut RankBlocks) -> bool) {
         let Some(blocks) = self.sets.peek_mut(&id) else { return };
-        let before = blocks.blocks.len();
+        let before = blocks.bytes;
         let is_kept = change(blocks);
-        self.blocks = self.blocks - before + blocks.blocks.len();
+        self.bytes = self.bytes - before + blocks.bytes;
         if !is_kept {
             self.drop_set(id);
         }
@@ -147,27 +161,27 @@ impl RankedSets {
 
     fn drop_set(&mut self, id: u64) {
         if let Some(blocks) = self.sets.pop(&id) {
-            self.blocks -= blocks.blocks.len();
+            self.bytes -= blocks.bytes;
         }
     }
 }
 
 impl Ranks {
-    /// What `ask` makes of the blocks of a set, if they are kept.
+    /// What `ask` makes of the blocks of a collection, if they are kept.
     pub fn ask<T>(&self, id: u64, ask: impl FnOnce(&RankBlocks) -> T) -> Option<T> {
         self.0.lock().sets.get(&id).map(ask)
     }
 
-    /// Keeps the blocks of a set.
+    /// Keeps the blocks of a collection.
     pub fn keep(&self, id: u64, blocks: RankBlocks) {
         let mut all = self.0.lock();
         all.drop_set(id);
-        all.blocks += blocks.blocks.len();
+        all.bytes += blocks.bytes;
         all.sets.push(id, blocks);
-        while all.blocks > BLOCKS_MAX
+        while all.bytes > BYTES_MAX
             && let Some((_, least)) = all.sets.pop_lru()
         {
-            all.blocks -= least.blocks.len();
+            all.bytes -= least.bytes;
         }
     }
 
@@ -187,7 +201,7 @@ impl Ranks {
         }
     }
 
-    /// Drops the blocks of sets.
+    /// Drops the blocks of collections.
     pub fn forget(&self, ids: impl Iterator<Item = u64>) {
         let mut all = self.0.lock();
         ids.for_each(|id| all.drop_set(id));

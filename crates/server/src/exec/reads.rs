@@ -52,9 +52,14 @@ pub trait Reads {
     /// An id for a collection, which none has had.
     fn new_id(&self) -> Answer<u64>;
 
-    /// Ranks of sorted sets, if they are kept; the locks of keys are held.
+    /// Ranks of collections, if they are kept; the locks of keys are held.
     fn ranks(&self) -> Answer<Option<&Ranks>> {
         Ok(None)
+    }
+
+    /// Whether the ranks of a collection are kept, whose key is held.
+    fn has_ranks(&self, _: u64) -> bool {
+        false
     }
 }
 

@@ -305,4 +305,8 @@ impl Reads for StoredRecords<'_> {
             Some(_) => Err(Halt::Hold),
         }
     }
+
+    fn has_ranks(&self, id: u64) -> bool {
+        self.at.is_none() && self.store.ranks.ask(id, |_| ()).is_some()
+    }
 }

@@ -19,6 +19,7 @@
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 
+use super::element::{MEMBERS, SCORES};
 use super::stream::StreamState;
 
 /// The bit of the first byte that says that a deadline follows.
@@ -44,6 +45,14 @@ pub enum CollectionKind {
 
 impl CollectionKind {
     const ALL: [Self; 5] = [Self::Hash, Self::Set, Self::SortedSet, Self::List, Self::Stream];
+
+    /// The part of the elements whose names have the order of the collection.
+    pub fn ordered(self) -> u8 {
+        match self {
+            Self::SortedSet => SCORES,
+            Self::Hash | Self::Set | Self::List | Self::Stream => MEMBERS,
+        }
+    }
 
     /// The name of the type, as `TYPE` has it.
     pub fn name(self) -> &'static str {

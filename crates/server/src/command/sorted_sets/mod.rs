@@ -6,8 +6,6 @@ pub(super) mod members;
 mod ranges;
 mod pops;
 mod combined;
-#[cfg(test)]
-mod tests;
 
 pub use self::combined::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub use self::members::{

@@ -47,7 +47,7 @@ pub fn put(zset: &mut Collection, member: &[u8], old: Option<f64>, new: f64, vie
     view.put_element(zset.id, MEMBERS, member, element::of_member(new).to_vec());
     let name = element::of_scored(new, member);
     view.put_element(zset.id, SCORES, &name, b"");
-    view.count_name(zset.id, &name, 1);
+    view.count_name(zset, &name, 1);
     zset.len += 1;
 }
 
@@ -56,7 +56,7 @@ pub fn remove(zset: &mut Collection, member: &[u8], score: f64, view: &mut View<
     let name = element::of_scored(score, member);
     view.delete_element(zset.id, MEMBERS, member);
     view.delete_element(zset.id, SCORES, &name);
-    view.count_name(zset.id, &name, -1);
+    view.count_name(zset, &name, -1);
     zset.len = zset.len.saturating_sub(1);
 }
 

@@ -60,7 +60,8 @@ impl Store {
                 CollectionKind::Stream => streams::fault(&self.elements, &collection)?,
                 _ => fault(collection, &elements),
             };
-            let faults = fault.into_iter().chain(self.fault_of_ranks(id)?);
+            let faults =
+                fault.into_iter().chain(self.fault_of_ranks(id, collection.kind.ordered())?);
             wrong.extend(faults.map(|what| format!("{at}: {what}")));
         }
         let lost = found.keys().filter(|id| !owners.contains_key(id));
@@ -90,10 +91,10 @@ impl Store {
         Ok(found)
     }
 
-    /// What is wrong with the kept ranks of a sorted set.
-    fn fault_of_ranks(&self, id: u64) -> cleavedb::Result<Option<String>> {
+    /// What is wrong with the kept ranks of a collection.
+    fn fault_of_ranks(&self, id: u64, part: u8) -> cleavedb::Result<Option<String>> {
         let mut names = Vec::new();
-        for item in self.elements.prefix(element::prefix(id, SCORES)).keys_only() {
+        for item in self.elements.prefix(element::prefix(id, part)).keys_only() {
             names.push(item?.key.slice(PREFIX_LEN..));
         }
         let wrong = self.ranks.ask(id, |blocks| {

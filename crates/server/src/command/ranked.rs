@@ -1,4 +1,4 @@
-//! Ranks of long sorted sets, beside those of a model.
+//! Ranks of long sorted sets, and members that are drawn of long sets and hashes, beside a model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -119,4 +119,82 @@ fn ranks_are_those_of_a_walk() {
             assert_eq!(run(&store, "zcard stored"), Reply::Integer(model.len() as i64));
         }
     }
+}
+
+/// Draws members of a set, or fields of a hash, beside changes and in one with them.
+fn draw(add: &str, remove: &str, random: &str, len: &str) {
+    let db = Db::open_in(Arc::new(Sim::new()), Options::default(), 7).unwrap();
+    let store = Store::open(db, 1).unwrap();
+    let (mut model, mut drawn) = (BTreeSet::new(), Rng::with_seed(5));
+    let value = if add == "hset" { " value" } else { "" };
+    let name = |reply: Reply| match reply {
+        Reply::Bulk(name) => String::from_utf8(name.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    for step in 0..2000 {
+        let member = format!("m{}", drawn.u8(..120));
+        match drawn.usize(..6) {
+            0..3 => {
+                run(&store, &format!("{add} key {member}{value}"));
+                model.insert(member);
+            }
+            3 => {
+                run(&store, &format!("{remove} key {member}"));
+                model.remove(&member);
+            }
+            4 if add == "sadd" && !model.is_empty() => {
+                let popped = name(run(&store, "spop key"));
+                assert!(model.remove(&popped), "step {step}: {popped}");
+            }
+            _ if !model.is_empty() => {
+                let other = format!("m{}", drawn.u8(..120));
+                let lines = [
+                    format!("{add} key {member}{value}"),
+                    format!("{remove} key {other}"),
+                    format!("{random} key"),
+                ];
+                let found = run_all(&store, &lines.each_ref().map(String::as_str));
+                model.insert(member);
+                model.remove(&other);
+                assert!(found == Reply::Nil || model.contains(&name(found)), "step {step}");
+            }
+            _ => {}
+        }
+        if !model.is_empty() {
+            let found = name(run(&store, &format!("{random} key")));
+            assert!(model.contains(&found), "step {step}: {found}");
+        }
+        assert_eq!(run(&store, &format!("{len} key")), Reply::Integer(model.len() as i64));
+        if step % 20 == 0 {
+            assert_eq!(store.audit().unwrap(), crate::exec::Audit::default(), "step {step}");
+        }
+    }
+}
+
+#[test]
+fn drawn_members_are_those_of_a_model() {
+    draw("sadd", "srem", "srandmember", "scard");
+    draw("hset", "hdel", "hrandfield", "hlen");
+}
+
+/// Each of 60 members is drawn 200 times in the mean, behind changes that leave blocks uneven.
+#[test]
+fn members_are_drawn_alike() {
+    let db = Db::open_in(Arc::new(Sim::new()), Options::default(), 7).unwrap();
+    let store = Store::open(db, 1).unwrap();
+    fastrand::seed(5);
+    let add = |numbers: std::ops::Range<u8>| {
+        numbers.for_each(|number| _ = run(&store, &format!("sadd key m{number:03}")));
+    };
+    add(0..40);
+    run(&store, "srandmember key");
+    (0..40).step_by(2).for_each(|number| _ = run(&store, &format!("srem key m{number:03}")));
+    add(100..140);
+    let mut times = std::collections::BTreeMap::new();
+    for _ in 0..12_000 {
+        let Reply::Bulk(name) = run(&store, "srandmember key") else { panic!() };
+        *times.entry(name).or_insert(0) += 1;
+    }
+    // Six times the standard deviation.
+    assert!(times.len() == 60 && times.values().all(|it| (115..285).contains(it)), "{times:?}");
 }

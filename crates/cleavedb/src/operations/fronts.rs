@@ -40,12 +40,12 @@ const FRONTS_MAX: usize = 64;
 
 /// The fronts of ranges.
 pub(crate) struct Fronts {
-    forward: Side,
-    backward: Side,
+    forward: FrontsOneWay,
+    backward: FrontsOneWay,
 }
 
 /// The fronts of searches in one direction.
-struct Side {
+struct FrontsOneWay {
     to: Direction,
     /// Whether there are any. It is set under the append lock.
     any: AtomicBool,
@@ -228,7 +228,7 @@ impl Watched {
     }
 }
 
-impl Side {
+impl FrontsOneWay {
     fn of(to: Direction) -> Self {
         Self { to, any: AtomicBool::new(false), watched: Mutex::new(Watched::default()) }
     }
@@ -273,12 +273,15 @@ impl Side {
 
 impl Default for Fronts {
     fn default() -> Self {
-        Self { forward: Side::of(Direction::Forward), backward: Side::of(Direction::Backward) }
+        Self {
+            forward: FrontsOneWay::of(Direction::Forward),
+            backward: FrontsOneWay::of(Direction::Backward),
+        }
     }
 }
 
 impl Fronts {
-    fn side(&self, to: Direction) -> &Side {
+    fn side(&self, to: Direction) -> &FrontsOneWay {
         match to {
             Direction::Forward => &self.forward,
             Direction::Backward => &self.backward,

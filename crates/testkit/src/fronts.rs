@@ -158,8 +158,8 @@ fn key(n: u64) -> Vec<u8> {
     format!("{n:06}").into_bytes()
 }
 
-/// Draws operations on a queue, and compares its first and its last key with those of a model behind
-/// each, at times as of a snapshot, too.
+/// Draws operations on a queue, and compares its first and its last key with those of a model
+/// behind each, at times as of a snapshot, too.
 pub fn ends_are_found(setup: &Setup, seed: u64) -> Checked<()> {
     let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7);
     let db = db.map_err(|e| e.to_string())?;

@@ -121,13 +121,6 @@ impl<K: AsRef<[u8]>> KeyRange for Prefix<K> {
     }
 }
 
-/// A direction in the order of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
-
 /// A range of tree keys: from `lower` (inclusive) to `upper` (exclusive).
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {

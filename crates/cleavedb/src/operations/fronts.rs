@@ -10,8 +10,8 @@
 //! one, such as a prefix; a front never reaches the begin of another one.
 //!
 //! Places are bounds between keys. A search forward begins at the lower bound of its range and
-//! passes greater ones; a search backward begins at the upper bound and passes lesser ones. *Behind*
-//! and *in front* are meant in its direction.
+//! passes greater ones; a search backward begins at the upper bound and passes lesser ones.
+//! *Behind* and *in front* are meant in its direction.
 //!
 //! The front is that of the present: a reader of an earlier moment searches from the start. Values
 //! that have expired in front of it leave none, since the clock may be set back (decision 0057).
@@ -26,7 +26,8 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use cleavedb_base::{KeyspaceId, SeqNo};
 
-use crate::operations::bounds::{Bounds, Direction};
+use crate::operations::bounds::Bounds;
+use crate::operations::direction::Direction;
 use crate::operations::ops::Ops;
 
 /// Dead entries in front of the first key from which on the begin of a range is watched.
@@ -76,43 +77,6 @@ struct Front {
     unused: u32,
 }
 
-impl Direction {
-    /// How a search meets two places.
-    fn order(self, one: &[u8], other: &[u8]) -> Ordering {
-        match self {
-            Self::Forward => one.cmp(other),
-            Self::Backward => other.cmp(one),
-        }
-    }
-
-    /// Whether a search meets a place in front of another one.
-    fn meets(self, one: &[u8], before: &[u8]) -> bool {
-        self.order(one, before).is_lt()
-    }
-
-    /// Where a search in `bounds` begins and ends.
-    fn ends(self, bounds: &Bounds) -> (&[u8], &[u8]) {
-        match self {
-            Self::Forward => (&bounds.lower, &bounds.upper),
-            Self::Backward => (&bounds.upper, &bounds.lower),
-        }
-    }
-
-    /// Puts into `place` where a search still finds a tree key.
-    fn place_of(self, key: &[u8], place: &mut Vec<u8>) {
-        place.clear();
-        place.extend_from_slice(key);
-        if self == Self::Backward {
-            // The least key above it.
-            place.push(0);
-        }
-    }
-
-    fn first_of<'p>(self, one: &'p [u8], other: &'p [u8]) -> &'p [u8] {
-        if self.meets(other, one) { other } else { one }
-    }
-}
-
 impl Front {
     /// Notes a place that is written.
     fn note(&mut self, place: &[u8], to: Direction) {
@@ -143,9 +107,9 @@ impl Watched {
 
     /// Forgets a front; the one before it is responsible for what lies behind.
     fn drop_front(&mut self, at: usize) {
-        let dropped = self.fronts.remove(at);
+        let gone = self.fronts.remove(at);
         if let Some(before) = at.checked_sub(1).map(|at| &mut self.fronts[at])
-            && before.keyspace == dropped.keyspace
+            && before.keyspace == gone.keyspace
         {
             // What was written there before is not noted for it.
             before.since = self.noted;

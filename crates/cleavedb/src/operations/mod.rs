@@ -1,6 +1,7 @@
 //! What is written: keyspaces, batches, operations, and the commit.
 
 pub(crate) mod bounds;
+pub(crate) mod direction;
 pub(crate) mod catalog;
 pub(crate) mod expiry;
 pub(crate) mod batch;

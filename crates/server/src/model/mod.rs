@@ -2,6 +2,6 @@
 
 pub mod stream;
 pub mod group;
-pub mod record;
 pub mod element;
+pub mod record;
 pub mod scan;

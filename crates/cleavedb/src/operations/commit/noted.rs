@@ -4,7 +4,8 @@ use cleavedb_base::SeqNo;
 use cleavedb_base::key::KeptKey;
 
 use super::Commit;
-use crate::operations::bounds::{Bounds, Direction};
+use crate::operations::bounds::Bounds;
+use crate::operations::direction::Direction;
 use crate::operations::encoded_op::EncodedOp;
 use crate::operations::ops::Ops;
 use crate::operations::recent_writes::WrittenKeys;

@@ -12,7 +12,8 @@ use cleavedb_storage::process::Own;
 use cleavedb_values::Chunk;
 
 use crate::engine::Engine;
-use crate::operations::bounds::{Bounds, Direction};
+use crate::operations::bounds::Bounds;
+use crate::operations::direction::Direction;
 use crate::operations::fronts::DEAD_MIN;
 use crate::reads::outside_ranges::OutsideRanges;
 use crate::reads::pending_writes::PendingWrites;

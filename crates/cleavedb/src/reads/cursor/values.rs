@@ -12,7 +12,7 @@ use cleavedb_values::{Chunk, OwnedRecord, ValueLayout};
 
 use super::moment::Moment;
 use super::{Cursor, Place};
-use crate::operations::bounds::Direction;
+use crate::operations::direction::Direction;
 use crate::reads::value_reader::{FoundValue, ValueReader};
 
 /// Bytes of the longest value that a cursor keeps.

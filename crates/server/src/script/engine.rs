@@ -424,6 +424,15 @@ mod tests {
             "xpcall(function() return ('x'):rep(1e7) end, function() end)",
             "coroutine.resume(coroutine.create(function() return ('x'):rep(1e7) end))",
             "pcall(cjson.encode, {('x'):rep(2e6), ('x'):rep(2e6)})",
+            "local new = ('x'):rep(2 ^ 20)
+             local function replace(inner)
+                 local left = 40
+                 pcall(string.gsub, ('a'):rep(left), 'a', function()
+                     left = left - 1
+                     return left > 0 and new or inner()
+                 end)
+             end
+             replace(function() replace(error) error() end)",
         ];
         for script in lost {
             let end = run_with(script, &[], None);
@@ -438,6 +447,25 @@ mod tests {
             assert!(state.as_ref().is_none_or(|state| state.lua.used_memory() <= KEPT_MAX));
             READY.set(state);
         }
+    }
+
+    #[test]
+    fn a_sort_can_be_ended() {
+        let looks = |code: &str| {
+            let (sha, looks) = (sha1_hex(code.as_bytes()), Rc::new(Cell::new(0)));
+            let of_script = looks.clone();
+            let is_killed = Box::new(move || {
+                of_script.set(of_script.get() + 1);
+                false
+            });
+            let limits = ScriptLimits { until: None, memory: MEMORY };
+            let (code, keys, args) = (code.as_bytes(), &[], &[]);
+            let run = ScriptRun { sha: &sha, code, keys, args, limits, is_killed };
+            assert!(matches!(super::run(run, &mut Numbers), ScriptEnd::Reply(_)));
+            looks.get()
+        };
+        let list = "local list = {} for i = 1, 10000 do list[i] = i * 7 % 10007 end";
+        assert!(looks(&format!("{list} table.sort(list)")) > 5 * looks(list));
     }
 
     #[test]

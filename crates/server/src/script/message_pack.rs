@@ -8,7 +8,7 @@ use rmp::encode::{self, ByteBuf};
 
 use super::given::{Given, truncated};
 use super::thrown::Thrown;
-use super::values::{Bytes, MEMORY_MAX, out_of_memory};
+use super::values::{Bytes, MEMORY_MAX, RESULTS_MAX, out_of_memory};
 use super::watch::ScriptWatch;
 
 /// How deep tables are packed: those below are nothing. How deep they are unpacked.
@@ -136,6 +136,11 @@ fn unpacked(
     let mut values = MultiValue::new();
     while !unpacker.left.is_empty() && (all || limit.is_some_and(|most| most > values.len() as i64))
     {
+        if values.len() == RESULTS_MAX {
+            let why = "stack overflow (too many return values at once; use unpack_one or \
+                       unpack_limit instead.)";
+            return Err(Thrown::placed(lua, why));
+        }
         values.push_back(unpacker.value(0)?);
     }
     if !all {

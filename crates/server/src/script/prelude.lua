@@ -135,13 +135,17 @@ real.table.remove = function(...)
   return value
 end
 
-local sort = real.table.sort
+local sort, match = real.table.sort, real.string.match
+local function is_less(one, other) return one < other end
 real.table.sort = function(...)
   local count, list, less = select('#', ...), ...
   need(list, 'table', 1, 'sort', count)
-  if less == nil then return sort(list) end
-  need(less, 'function', 2, 'sort', count)
-  return sort(list, function(one, other) return less(one, other) end)
+  if less ~= nil then
+    need(less, 'function', 2, 'sort', count)
+    return sort(list, function(one, other) return less(one, other) end)
+  end
+  local is_well, why = raw_pcall(sort, list, is_less)
+  if not is_well then error(type(why) == 'string' and match(why, '^prelude:%d+: (.*)') or why, 0) end
 end
 
 real.table.foreachi = function(...)

@@ -144,8 +144,13 @@ impl StringSearch<'_> {
             let end = matcher.at(at, is_anchored.into()).map_err(|error| self.failed(error))?;
             if let Some(end) = end {
                 count += 1;
-                self.add(&by, subject, &matcher.captures, at..end, &mut new)?;
-                if new.len() > MEMORY_MAX {
+                // Replacements in replacements take memory together.
+                let others = self.watch.unfinished.get();
+                self.watch.unfinished.set(others + new.len());
+                let added = self.add(&by, subject, &matcher.captures, at..end, &mut new);
+                self.watch.unfinished.set(others);
+                added?;
+                if others + new.len() > MEMORY_MAX {
                     return Err(out_of_memory());
                 }
             }

@@ -5,7 +5,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::given::{Given, truncated};
 use super::thrown::Thrown;
-use super::values::{Bytes, MEMORY_MAX, out_of_memory};
+use super::values::{Bytes, MEMORY_MAX, RESULTS_MAX, out_of_memory};
 
 /// Most bytes of a number, and the alignment that `!` stands for.
 const NUMBER_MAX: usize = 32;
@@ -170,6 +170,9 @@ fn unpack(lua: &Lua, given: &Given<'_>) -> mlua::Result<MultiValue> {
     let short = || given.wrong(1, "data string too short");
     let mut values = MultiValue::new();
     while let Some(FormatOption { letter, mut size, start }) = format.next(at)? {
+        if values.len() == RESULTS_MAX {
+            return Err(Thrown::placed(lua, "stack overflow (too many results)"));
+        }
         let bytes = text.get(start..).ok_or_else(short)?;
         let part = bytes.get(..size).ok_or_else(short)?;
         match letter {

@@ -12,6 +12,9 @@ const BYTES_MAX: usize = 256 << 20;
 /// Most bytes of the Lua of a script, and of what a function makes in it.
 pub const MEMORY_MAX: usize = 64 << 20;
 
+/// Most values that a function returns: the stack of Lua has room for about as many.
+pub(super) const RESULTS_MAX: usize = 7_990;
+
 /// What each value in a reply counts besides its bytes.
 const VALUE_BYTES: usize = 256;
 

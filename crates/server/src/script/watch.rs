@@ -29,6 +29,8 @@ pub(super) struct ScriptWatch {
     ended: Cell<Option<Ended>>,
     /// Whether a script has changed what the next one would find.
     is_spent: Cell<bool>,
+    /// Bytes of texts that wait for functions of the script that make the rest of them.
+    pub(super) unfinished: Cell<usize>,
 }
 
 impl ScriptWatch {
@@ -39,6 +41,7 @@ impl ScriptWatch {
             is_killed: RefCell::new(Box::new(|| false)),
             ended: Cell::new(None),
             is_spent: Cell::new(false),
+            unfinished: Cell::new(0),
         });
         let looking = watch.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);

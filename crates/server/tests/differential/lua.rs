@@ -425,6 +425,11 @@ local x = table.insert({})
 local x = table.remove(nil)
 local x = table.sort({3,'a'})
 local x = table.sort({}, 1)
+local ok,e=pcall(table.sort,{3,'a'}) return e
+local ok,e=pcall(table.sort,{3,{},{}}) return e
+local x = cmsgpack.unpack(string.rep('\1', 8100))
+local x = cmsgpack.unpack_limit(string.rep('\1', 9000), 9000)
+local x = struct.unpack(string.rep('b', 8100), string.rep('a', 8100))
 local t={} table.foreachi({4,5},function(i,v) t[#t+1]=i*v end) return t
 local x = table.foreachi({},nil)
 table.insert(_G,1)

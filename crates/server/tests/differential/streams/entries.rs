@@ -1,0 +1,183 @@
+//! Entries: what is added to streams, read of them, and taken away.
+
+use crate::Both;
+use crate::fixed::assert_scripts;
+
+/// Scripts of one client, with an empty line between two.
+const SCRIPTS: &str = "\
+DEL s
+XADD s 0-0 a b
+XADD s 0-* a b
+XADD s 0-* a b
+XADD s 5 a b
+XADD s 5-* a b c d
+XADD s 5-1 a b
+XADD s 4-* a b
+XADD s -5 a b
+XADD s + a b
+XADD s - a b
+XADD s 5-2-3 a b
+XADD s 6-7 a
+XADD s 6-7 a b c
+XADD s NOMKSTREAM 7-0 a b
+XADD none NOMKSTREAM 7-0 a b
+EXISTS none
+XADD s MAXLEN 3 8-0 a b
+XADD s MAXLEN = 3 LIMIT 3 9-0 a b
+XADD s MAXLEN ~ 3 LIMIT 0 9-0 a b
+XADD s LIMIT 3 10-0 a b
+XADD s LIMIT 0 10-0 a b
+XADD s MAXLEN 3 MINID 5 10-0 a b
+XADD s MAXLEN -1 10-0 a b
+XADD s MAXLEN x 10-0 a b
+XADD s MAXLEN ~ 3 LIMIT -1 10-0 a b
+XADD s MINID = 8 nomkstream 10-0 a b
+XADD s MINID x 10-0 a b
+XADD s MAXLEN 10-0 a b
+XADD s MAXLEN
+XADD s MAXLEN = 3 LIMIT
+XRANGE s - +
+XLEN s
+TYPE s
+OBJECT ENCODING s
+XADD s MAXLEN 0 11-0 a b
+XLEN s
+EXISTS s
+XADD s 18446744073709551615-18446744073709551615 a b
+XADD s 18446744073709551615-* a b
+XADD s * a b
+
+DEL s
+XADD s 1-1 a 1
+XADD s 1-2 b 2 c 3
+XADD s 2-0 d \"\"
+XADD s 3-5 e x
+XRANGE s - +
+XRANGE s 1 1
+XRANGE s (1-1 (3-5
+XRANGE s (1-1 +
+XRANGE s - (3-5
+XRANGE s 3 1
+XRANGE s (- +
+XRANGE s (18446744073709551615-18446744073709551615 +
+XRANGE s - (0-0
+XRANGE s - + COUNT 2
+XRANGE s - + COUNT 0
+XRANGE none - + COUNT 0
+XRANGE s - + COUNT -1
+XRANGE s - + COUNT x
+XRANGE s - + COUNT
+XRANGE s - + COUNT 1 COUNT 3
+XRANGE s - + LIMIT 1
+XRANGE s x +
+XREVRANGE s + -
+XREVRANGE s + - COUNT 1
+XREVRANGE s (3-5 (1-1
+XREVRANGE s 2 1
+XRANGE none - +
+XLEN none
+XREAD STREAMS s 0
+XREAD COUNT 1 STREAMS s none s 0 0 2
+XREAD COUNT -5 STREAMS s $
+XREAD STREAMS s 3-4
+XREAD STREAMS s 3-5
+XREAD STREAMS s
+XREAD STREAMS s s 0
+XREAD STREAMS s >
+XREAD STREAMS s -
+XREAD COUNT x STREAMS s 0
+XREAD BLOCK x STREAMS s 0
+XREAD BLOCK -1 STREAMS s 0
+XREAD BLOCK 1 STREAMS s $
+XREAD BLOCK 1 COUNT 2 STREAMS s 1-1
+XREAD COUNT 1
+XREAD NOACK STREAMS s 0
+XREAD GROUP a b STREAMS s 0
+XREAD other STREAMS s 0
+
+DEL s
+XADD s 1 a 1
+XADD s 2 a 2
+XADD s 3 a 3
+XADD s 4 a 4
+XDEL s 2
+XDEL s 2 9 x
+XDEL s 1 1
+XDEL none x
+XRANGE s - +
+XTRIM s MAXLEN 1
+XTRIM s MINID 4
+XTRIM s MINID = 5
+XTRIM s MAXLEN ~ 5 LIMIT 1
+XTRIM s MAXLEN 5 LIMIT 1
+XTRIM s LIMIT 1
+XTRIM s
+XTRIM s other 5
+XTRIM none MAXLEN 5
+XLEN s
+XADD s 4-0 a b
+XADD s 5-0 a b
+XSETID s 3-0
+XSETID s 7-0
+XSETID s 8-0 ENTRIESADDED 20 MAXDELETEDID 7-7
+XSETID s 8-0 ENTRIESADDED 0
+XSETID s 8-0 ENTRIESADDED -1
+XSETID s 8-0 ENTRIESADDED x
+XSETID s 8-0 MAXDELETEDID 9-0
+XSETID s 8-0 MAXDELETEDID
+XSETID s 8-0 OTHER 1
+XSETID none 8-0
+XSETID s x
+XADD s 8-0 a b
+XADD s 8-* a b
+
+SET s text
+XADD s 1 a b
+XLEN s
+XRANGE s - +
+XREAD STREAMS s 0
+XDEL s 1
+XTRIM s MAXLEN 1
+XSETID s 1
+LPUSH l a
+XADD l 1 a b
+DEL s l
+
+DEL s t
+XADD s 1 a b
+XADD s 2 a b
+COPY s t
+XRANGE t - +
+RENAME s u
+XRANGE u - +
+XADD u 3 a b
+XLEN t
+SCAN 0 TYPE stream MATCH t COUNT 100
+SORT u
+LLEN u
+EXPIRE u 100
+XADD u 4 a b
+TTL u
+DEL t u
+
+DEL s
+MULTI
+XADD s 1 a b
+XADD s MAXLEN 2 2 a b
+XADD s MAXLEN 2 3 a b
+XDEL s 2
+XRANGE s - +
+XREAD BLOCK 0 STREAMS s 3
+XREAD BLOCK 0 STREAMS s 1
+XREVRANGE s + -
+DEL s
+XADD s 1 a b
+EXEC
+DEL s
+";
+
+#[test]
+fn streams_answer_alike() {
+    let Some(both) = Both::start(None) else { return };
+    assert_scripts(&both, SCRIPTS);
+}

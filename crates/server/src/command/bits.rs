@@ -86,6 +86,7 @@ pub fn bitcount(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let Some(range) = range else { return Ok(Reply::Integer(0)) };
     let (start, end) = (*range.start(), *range.end());
     let whole = &bytes[(start / 8) as usize..=(end / 8) as usize];
+    view.take_time(whole.len())?;
     let mut count: u64 = whole.iter().map(|byte| u64::from(byte.count_ones())).sum();
     // Bits of the first and the last byte that lie outside.
     count -= (start / 8 * 8..start)
@@ -136,32 +137,61 @@ pub fn bitpos(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     Ok(Reply::Integer(if wanted || end.is_some() { -1 } else { bytes.len() as i64 * 8 }))
 }
 
-/// `BITOP AND | OR | XOR | NOT destination key [key ...]`: shorter strings have zeros behind.
+/// How strings are combined.
+#[derive(Clone, Copy)]
+enum BitOperation {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl BitOperation {
+    fn of(word: &[u8]) -> Answer<Self> {
+        match word {
+            _ if is(word, "AND") => Ok(Self::And),
+            _ if is(word, "OR") => Ok(Self::Or),
+            _ if is(word, "XOR") => Ok(Self::Xor),
+            _ if is(word, "NOT") => Ok(Self::Not),
+            _ => Err(syntax()),
+        }
+    }
+
+    /// Combines a string with another one. The shorter one has zeros behind.
+    fn combine(self, bytes: &mut Vec<u8>, other: &[u8]) {
+        bytes.resize(bytes.len().max(other.len()), 0);
+        let (both, rest) = bytes.split_at_mut(other.len());
+        let pairs = both.iter_mut().zip(other);
+        match self {
+            Self::And => {
+                pairs.for_each(|(byte, other)| *byte &= other);
+                rest.fill(0);
+            }
+            Self::Or => pairs.for_each(|(byte, other)| *byte |= other),
+            Self::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
+            Self::Not => pairs.for_each(|(byte, other)| *byte = !other),
+        }
+    }
+}
+
+/// `BITOP AND | OR | XOR | NOT destination key [key ...]`
 pub fn bitop<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
-    let combine: fn(u8, u8) -> u8 = match args[1] {
-        word if is(word, "AND") => |one, other| one & other,
-        word if is(word, "OR") => |one, other| one | other,
-        word if is(word, "XOR") => |one, other| one ^ other,
-        word if is(word, "NOT") => |one, _| !one,
-        _ => return Err(syntax()),
-    };
-    let is_not = is(args[1], "NOT");
+    let operation = BitOperation::of(args[1])?;
+    let is_not = matches!(operation, BitOperation::Not);
     if is_not && args.len() != 4 {
         return Err(Halt::error("ERR BITOP NOT must be called with a single source key."));
     }
-    let found = args[3..].iter().map(|key| view.string(key));
-    let found: Vec<_> =
-        found.map(|found| found.map(|found| found.unwrap_or_default().0)).collect::<Answer<_>>()?;
-    let len = found.iter().map(|bytes| bytes.len()).max().unwrap_or_default();
-    let mut result = found[0].to_vec();
-    result.resize(len, 0);
-    if is_not {
-        result.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
+    let (mut result, mut steps) = (Vec::new(), 0);
+    for (at, key) in args[3..].iter().enumerate() {
+        let (bytes, _) = view.string(key)?.unwrap_or_default();
+        steps += bytes.len();
+        view.take_time(steps)?;
+        match at {
+            0 if !is_not => result = bytes.to_vec(),
+            _ => operation.combine(&mut result, &bytes),
+        }
     }
-    for bytes in &found[1..] {
-        let rest = bytes.iter().copied().chain(std::iter::repeat(0));
-        result.iter_mut().zip(rest).for_each(|(byte, other)| *byte = combine(*byte, other));
-    }
+    let len = result.len();
     if len > 0 {
         put(args[2], result, None, "set", view);
     } else if view.delete(args[2])? {

@@ -15,8 +15,8 @@ use crate::resp::reply::Reply;
 /// Elements up to which a scan visits all at once, as Redis does with small collections.
 const SCANNED_AT_ONCE: u64 = 512;
 
-/// Most bytes of elements that are drawn again and again.
-const DRAWN_MAX: usize = 256 << 20;
+/// What each element that may be drawn again takes besides its bytes.
+const DRAWN_COST: usize = 128;
 
 /// Elements up to which a collection that loses all is emptied element by element.
 pub const REMOVED_ALONE: u64 = 64;
@@ -52,7 +52,7 @@ pub fn elements(
     let mut found = Vec::new();
     view.elements(collection.id, within, &mut |name, value| {
         found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
-        ControlFlow::Continue(())
+        view.holding(name.len() + value.len())
     })?;
     Ok(found)
 }
@@ -159,19 +159,19 @@ fn drawn_again(
     with_values: bool,
     view: &View<'_>,
 ) -> Answer<Vec<NameAndValue>> {
-    let too_long = || Halt::error("ERR the reply would be too long");
-    // Each takes some bytes of a reply, however short it is.
-    let places =
-        Some(count).filter(|count| *count <= DRAWN_MAX as u64 / 16).ok_or_else(too_long)?;
-    let places: Vec<u64> = (0..places).map(|_| fastrand::u64(..collection.len.max(1))).collect();
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    view.take_time(count.saturating_mul(DRAWN_COST))?;
+    view.hold(count.saturating_mul(DRAWN_COST))?;
+    let places: Vec<u64> = (0..count).map(|_| fastrand::u64(..collection.len.max(1))).collect();
     let different: BTreeSet<u64> = places.iter().copied().collect();
     let found = at_places(collection, Some(&different), with_values, view)?;
     let found: BTreeMap<u64, NameAndValue> = different.into_iter().zip(found).collect();
-    let bytes = |place: &u64| found.get(place).map_or(0, |(name, value)| name.len() + value.len());
-    if places.iter().map(bytes).sum::<usize>() > DRAWN_MAX {
-        return Err(too_long());
+    let mut drawn = Vec::with_capacity(places.len());
+    for (name, value) in places.iter().filter_map(|place| found.get(place)) {
+        view.hold(name.len() + value.len())?;
+        drawn.push((name.clone(), value.clone()));
     }
-    Ok(places.iter().filter_map(|place| found.get(place).cloned()).collect())
+    Ok(drawn)
 }
 
 /// The element at a place of a collection that is not walked.
@@ -219,14 +219,13 @@ fn at_places(
     let (mut found, mut step) = (Vec::with_capacity(places.len()), 0);
     let within = ElementRange { is_reversed: from_end, ..within };
     view.elements(collection.id, within, &mut |name, value| {
+        let mut flow = ControlFlow::Continue(());
         if places.contains(&place(step)) {
             found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+            flow = view.holding(name.len() + value.len());
         }
         step += 1;
-        match found.len() == places.len() || step > last {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if found.len() == places.len() || step > last { ControlFlow::Break(()) } else { flow }
     })?;
     if from_end {
         found.reverse();
@@ -268,13 +267,14 @@ pub fn scan(args: &[&[u8]], kind: CollectionKind, view: &View<'_>, shown: Shown<
             return ControlFlow::Break(());
         }
         seen += 1;
-        if glob::matches(pattern, name) {
-            items.push(Reply::Bulk(Bytes::copy_from_slice(name)));
-            if let Shown::WithValues(shown) = shown {
-                items.push(shown(name, Bytes::copy_from_slice(value)));
-            }
+        if !glob::matches(pattern, name) {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        items.push(Reply::Bulk(Bytes::copy_from_slice(name)));
+        if let Shown::WithValues(shown) = shown {
+            items.push(shown(name, Bytes::copy_from_slice(value)));
+        }
+        view.holding(name.len() + value.len())
     })?;
     answer(next.map_or(0, |next| view.scans.cursor(next)), items)
 }

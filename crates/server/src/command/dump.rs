@@ -118,6 +118,7 @@ pub fn restore<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     if life < 0 {
         return Err(Halt::error("ERR Invalid TTL value, must be >= 0"));
     }
+    view.take_time(args[3].len())?;
     let value = DumpedValue::of(args[3]).map_err(|why| match why {
         BadPayload::Seal => Halt::error("ERR DUMP payload version or checksum are wrong"),
         BadPayload::Content => Halt::error("ERR Bad data format"),

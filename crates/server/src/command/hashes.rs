@@ -69,9 +69,11 @@ pub fn hget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 /// `HMGET key field [field ...]`
 pub fn hmget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let hash = find(args[1], view)?;
-    let value = |name: &&[u8]| match hash {
-        Some(hash) => Ok(view.element(hash.id, MEMBERS, name)?.map_or(Reply::Nil, Reply::Bulk)),
-        None => Ok(Reply::Nil),
+    let value = |name: &&[u8]| {
+        let Some(hash) = hash else { return Ok(Reply::Nil) };
+        let value = view.element(hash.id, MEMBERS, name)?;
+        view.hold(value.as_ref().map_or(0, Bytes::len))?;
+        Ok(value.map_or(Reply::Nil, Reply::Bulk))
     };
     args[2..].iter().map(value).collect::<Answer<_>>().map(Reply::Array)
 }

@@ -46,10 +46,11 @@ pub fn keys(args: &[&[u8]], view: &mut View<'_>) -> Answer {
         if !key.starts_with(prefix) {
             return ControlFlow::Break(());
         }
-        if glob::matches(pattern, key) {
-            found.push(Bytes::copy_from_slice(key));
+        if !glob::matches(pattern, key) {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        found.push(Bytes::copy_from_slice(key));
+        view.holding(key.len())
     })?;
     Ok(Reply::bulks(found))
 }
@@ -274,7 +275,7 @@ pub fn memory_usage(args: &[&[u8]], view: &mut View<'_>) -> Answer {
                 (seen, bytes) = (seen + 1, bytes + element::PREFIX_LEN + name.len() + value.len());
                 if seen == samples { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            let of_elements = bytes as u64 * collection.len / seen.max(1);
+            let of_elements = bytes as u128 * u128::from(collection.len) / u128::from(seen.max(1));
             record::of_collection(collection, found.until).len() + of_elements as usize
         }
     };
@@ -346,10 +347,11 @@ pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
         let is_of_type = of_type.is_none_or(|of_type| {
             record.is_some_and(|record| is(of_type, record.content.type_name()))
         });
-        if is_of_type && glob::matches(pattern, key) {
-            found.push(Bytes::copy_from_slice(key));
+        if !is_of_type || !glob::matches(pattern, key) {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        found.push(Bytes::copy_from_slice(key));
+        view.holding(key.len())
     })?;
     let cursor = next.map_or(0, |next| view.scans.cursor(next)).to_string();
     Ok(Reply::Array(vec![Reply::Bulk(cursor.into()), Reply::bulks(found)]))

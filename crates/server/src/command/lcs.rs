@@ -60,6 +60,7 @@ pub fn lcs(args: &[&[u8]], view: &mut View<'_>) -> Answer {
         let why = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
         return Err(Halt::error(why));
     }
+    view.take_time((one.len() + 1) * (other.len() + 1))?;
     let lengths = lengths(&one, &other);
     let length = Reply::Integer(i64::from(lengths[lengths.len() - 1]));
     if terms.length {

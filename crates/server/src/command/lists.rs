@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::args::{at_least, is, number, syntax};
 use super::collections;
 use crate::exec::{Answer, ElementForm, ElementRange, Halt, OpenCollection, View};
-use crate::model::element::{MEMBERS, of_position};
+use crate::model::element::{MEMBERS, NameRange, of_position};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
 
@@ -66,9 +66,25 @@ fn put<'a>(list: &Collection, index: u64, value: impl Into<Cow<'a, [u8]>>, view:
     view.put_element(list.id, MEMBERS, &of_position(position(list, index)), value);
 }
 
-/// Removes the element of an index.
-fn remove(list: &Collection, index: u64, view: &mut View<'_>) {
-    view.delete_element(list.id, MEMBERS, &of_position(position(list, index)));
+/// Removes the elements of some indexes.
+fn remove_all(list: &Collection, indexes: Range<u64>, view: &mut View<'_>) -> Answer<()> {
+    if indexes.end - indexes.start > READ_ALONE {
+        return view.delete_elements(list.id, MEMBERS, range_of(&names_of(list, &indexes)));
+    }
+    for index in indexes {
+        view.delete_element(list.id, MEMBERS, &of_position(position(list, index)));
+    }
+    Ok(())
+}
+
+/// The names of the first one of some indexes, and of the one behind the last.
+fn names_of(list: &Collection, indexes: &Range<u64>) -> [[u8; 8]; 2] {
+    [indexes.start, indexes.end].map(|index| of_position(position(list, index)))
+}
+
+/// The names from one on up to another one.
+fn range_of([from, to]: &[[u8; 8]; 2]) -> NameRange<'_> {
+    (Bound::Included(from), Bound::Excluded(to))
 }
 
 /// The place of an index that counts from the end if it is negative; none in front of the list.
@@ -89,11 +105,14 @@ fn indexes(list: &Collection, start: i64, end: i64) -> Range<u64> {
 /// The elements of some indexes, in their order.
 fn slice(list: &Collection, indexes: Range<u64>, view: &View<'_>) -> Answer<Vec<Bytes>> {
     if indexes.end - indexes.start <= READ_ALONE {
-        return indexes.map(|index| at(list, index, view)).collect();
+        let held = |index| {
+            let value = at(list, index, view)?;
+            view.hold(value.len()).map(|()| value)
+        };
+        return indexes.map(held).collect();
     }
-    let [from, to] = [indexes.start, indexes.end].map(|index| of_position(position(list, index)));
-    let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-    let within = ElementRange { range, ..ElementRange::ALL };
+    let names = names_of(list, &indexes);
+    let within = ElementRange { range: range_of(&names), ..ElementRange::ALL };
     let found = collections::elements(*list, within, view)?;
     Ok(found.into_iter().map(|(_, value)| value).collect())
 }
@@ -115,10 +134,8 @@ pub fn lrange(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let (start, end) = (number(args[2])?, number(args[3])?);
     let Some((list, _)) = find(args[1], view)? else { return Ok(Reply::Array(Vec::new())) };
     let indexes = indexes(&list, start, end);
-    let [from, to] = [indexes.start, indexes.end].map(|index| of_position(position(&list, index)));
-    let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-    let (within, count) =
-        (ElementRange { range, ..ElementRange::ALL }, indexes.end - indexes.start);
+    let (names, count) = (names_of(&list, &indexes), indexes.end - indexes.start);
+    let within = ElementRange { range: range_of(&names), ..ElementRange::ALL };
     view.send_long(list.id, within, 0, count, ElementForm::Values)?;
     slice(&list, indexes, view).map(Reply::bulks)
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::args::{at_least, is, syntax};
-use crate::exec::{Answer, Halt, View};
+use crate::exec::{Answer, Halt, View, event};
 use crate::model::record::{KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
 
@@ -86,6 +86,7 @@ pub fn cas<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let found = view.string(args[1])?.filter(|(value, _)| value == args[2]);
     if let Some((_, until)) = found {
         view.put(args[1], args[3], until);
+        view.tell(event::STRING, "set", args[1]);
     }
     Ok(Reply::Integer(found.is_some().into()))
 }

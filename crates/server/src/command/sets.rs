@@ -1,6 +1,7 @@
 //! Commands of sets.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
@@ -13,6 +14,9 @@ use crate::resp::reply::Reply;
 
 const SET: CollectionKind = CollectionKind::Set;
 
+/// All members.
+const NAMES: ElementRange<'_> = ElementRange { with_values: false, ..ElementRange::ALL };
+
 fn find(key: &[u8], view: &View<'_>) -> Answer<Option<Collection>> {
     Ok(view.collection(key, SET)?.map(|(set, _)| set))
 }
@@ -24,8 +28,7 @@ fn has(set: Option<Collection>, member: &[u8], view: &View<'_>) -> Answer<bool> 
 /// All members of a set.
 fn members(set: Option<Collection>, view: &View<'_>) -> Answer<Vec<Bytes>> {
     let Some(set) = set else { return Ok(Vec::new()) };
-    let names = ElementRange { with_values: false, ..ElementRange::ALL };
-    let found = collections::elements(set, names, view)?;
+    let found = collections::elements(set, NAMES, view)?;
     Ok(found.into_iter().map(|(name, _)| name).collect())
 }
 
@@ -157,41 +160,44 @@ fn combined(
     view: &View<'_>,
 ) -> Answer<BTreeSet<Bytes>> {
     let mut sets = keys.iter().map(|key| find(key, view)).collect::<Answer<Vec<_>>>()?;
+    let mut found = BTreeSet::new();
     match how {
         Combination::All => {
-            let mut all = BTreeSet::new();
             for set in sets {
-                all.extend(members(set, view)?);
+                found.extend(members(set, view)?);
             }
-            return Ok(all);
+            return Ok(found);
         }
         Combination::Common => {
             if sets.iter().any(Option::is_none) {
-                return Ok(BTreeSet::new());
+                return Ok(found);
             }
             sets.sort_by_key(|set| set.map(|set| set.len));
         }
         Combination::OfFirstAlone => {}
     }
-    let (first, others) = sets.split_first().map_or((None, &[][..]), |(it, rest)| (*it, rest));
-    let mut found = BTreeSet::new();
-    for member in members(first, view)? {
-        if found.len() == most {
-            break;
-        }
-        let is_wanted = how == Combination::Common;
-        let mut fits = true;
+    let [Some(first), others @ ..] = &sets[..] else { return Ok(found) };
+    let fits = |member: &[u8]| {
         for other in others {
-            fits = has(*other, &member, view)? == is_wanted;
-            if !fits {
-                break;
+            if has(*other, member, view)? != (how == Combination::Common) {
+                return Ok(false);
             }
         }
-        if fits {
-            found.insert(member);
+        Ok(true)
+    };
+    let mut failed = None;
+    view.elements(first.id, NAMES, &mut |member, _| match fits(member) {
+        Ok(false) => ControlFlow::Continue(()),
+        Ok(true) => {
+            found.insert(Bytes::copy_from_slice(member));
+            if found.len() == most { ControlFlow::Break(()) } else { view.holding(member.len()) }
         }
-    }
-    Ok(found)
+        Err(halt) => {
+            failed = Some(halt);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok(found), Err)
 }
 
 /// `SUNION key [key ...]`

@@ -96,13 +96,15 @@ fn looked_up(pattern: &[u8], element: &Bytes, view: &View<'_>) -> Answer<Option<
         None => (behind, None),
     };
     let key = [before, element, rest].concat();
-    match (view.record(&key)?.map(|record| record.content), field) {
-        (Some(KeyContent::String(value)), None) => Ok(Some(value)),
+    let found = match (view.record(&key)?.map(|record| record.content), field) {
+        (Some(KeyContent::String(value)), None) => Some(value),
         (Some(KeyContent::Collection(hash)), Some(field)) if hash.kind == CollectionKind::Hash => {
-            view.element(hash.id, element::MEMBERS, field)
+            view.element(hash.id, element::MEMBERS, field)?
         }
-        _ => Ok(None),
-    }
+        _ => None,
+    };
+    view.hold(found.as_ref().map_or(0, Bytes::len))?;
+    Ok(found)
 }
 
 /// A number as C's `strtod` reads it, up to a zero: nothing is 0.

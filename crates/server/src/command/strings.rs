@@ -202,7 +202,10 @@ pub fn getex<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 pub fn mget(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let value = |key: &&[u8]| {
         Ok(match view.record(key)? {
-            Some(KeyRecord { content: KeyContent::String(value), .. }) => Reply::Bulk(value),
+            Some(KeyRecord { content: KeyContent::String(value), .. }) => {
+                view.hold(value.len())?;
+                Reply::Bulk(value)
+            }
             _ => Reply::Nil,
         })
     };

@@ -74,6 +74,7 @@ impl Maps {
         for id in &effects.dropped {
             self.elements.retain(|key, _| element::place(key).unwrap().0 != *id);
         }
+        self.elements.retain(|key, _| !effects.is_cut(key));
         for (key, value) in &effects.elements {
             match value {
                 Some(value) => _ = self.elements.insert(key.clone(), value.to_vec().into()),
@@ -369,5 +370,71 @@ proptest! {
         transactions in transactions(STREAMS),
     ) {
         compare(&transactions)?;
+    }
+}
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn long_parts_of_collections_go_alike() {
+    let numbers = (0..9000).map(|number| format!(" {number}")).collect::<String>();
+    let entries = (1..=9000).map(|number| format!("xadd s {number} f v"));
+    let made = [format!("rpush l{numbers}"), "xgroup create s g 0 mkstream".to_owned()];
+    let made = made.into_iter().chain(entries).map(|line| words(&line)).collect();
+    let lines = [
+        "xreadgroup group g c streams s >",
+        "xtrim s maxlen 3000",
+        "xrange s - + count 2",
+        "xadd s 9001 f v",
+        "xtrim s maxlen 1",
+        "xlen s",
+        "xgroup destroy s g",
+        "xgroup create s g 0",
+        "xpending s g - + 9",
+        "xreadgroup group g c streams s >",
+        "xinfo stream s full",
+        "ltrim l 4500 -2",
+        "lrange l 0 3",
+        "lpush l x",
+        "rpush l y",
+        "lrange l -3 -1",
+        "lpop l 4200",
+        "lrange l 0 3",
+        "linsert l before 8990 z",
+        "ltrim l -20 -1",
+        "lrange l 0 -1",
+        "copy l k",
+    ];
+    compare(&[made, lines.map(words).into()]).unwrap();
+}
+
+#[test]
+fn what_is_read_and_changed_at_once_is_bounded() {
+    let (mut maps, scans) = (Maps::default(), Scans::default());
+    let run = |maps: &mut Maps, args: &[Vec<u8>], copies: usize| {
+        let last = args.last().into_iter().cycle().take(copies);
+        let args: Vec<&[u8]> = args.iter().chain(last).map(Vec::as_slice).collect();
+        let moment = ViewMoment { reads: maps, scans: &scans, now: 1, told: 0 };
+        let mut view = moment.view(0);
+        let reply = answer(&args, &mut view);
+        let effects = view.into_effects().to_owned();
+        maps.commit(&effects);
+        matches!(reply, Reply::Error(_))
+    };
+    let large = vec![b'v'; 60 << 20];
+    for line in ["set k", "hset h f", "rpush l"] {
+        let args = [words(line), vec![large.clone()]].concat();
+        assert!(!run(&mut maps, &args, 0));
+    }
+    for (line, times) in [("mget k", 17), ("hmget h f", 17), ("sort l by nosort get #", 1)] {
+        assert!(!run(&mut maps, &words(line), times / 2), "{line}");
+    }
+    for line in ["mget k", "hmget h f"] {
+        assert!(run(&mut maps, &words(line), 17), "{line}");
+    }
+    for line in ["hrandfield h -9000000", "hrandfield h -9223372036854775807"] {
+        assert!(run(&mut maps, &words(line), 0), "{line}");
     }
 }

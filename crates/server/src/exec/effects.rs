@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeBounds};
 
 use super::events::KeyEvent;
-use crate::model::element::{self, PREFIX_LEN};
+use crate::model::element::{self, KeyBounds, PREFIX_LEN};
 use crate::model::record::Collection;
 
 /// What becomes of a key.
@@ -17,6 +17,13 @@ pub enum Change<'a> {
     Collection(Collection, Option<u64>),
     /// Nothing.
     Delete,
+}
+
+impl Change<'_> {
+    /// Bytes of the string.
+    fn len(&self) -> usize {
+        if let Self::String(value, _) = self { value.len() } else { 0 }
+    }
 }
 
 /// A database, and a key of it.
@@ -33,6 +40,8 @@ pub struct Effects<'a> {
     pub keys: BTreeMap<DatabaseKey<'a>, Change<'a>>,
     /// Collections whose elements are gone.
     pub dropped: Vec<u64>,
+    /// Ranges of elements that are gone but for what follows.
+    pub cuts: Vec<KeyBounds>,
     /// Elements by their keys: their values, or none if they are gone.
     pub elements: BTreeMap<Vec<u8>, Option<Cow<'a, [u8]>>>,
     /// Elements that were added (1) to collections whose ranks are kept, or removed (-1), by the
@@ -44,16 +53,36 @@ pub struct Effects<'a> {
     pub ready: Vec<(usize, Vec<u8>)>,
     /// What is told of keys once it is committed.
     pub events: Vec<KeyEvent>,
+    /// Bytes of strings and of elements, about.
+    pub bytes: usize,
 }
 
 fn owned(bytes: &[u8]) -> Cow<'static, [u8]> {
     Cow::Owned(bytes.to_vec())
 }
 
-impl Effects<'_> {
+impl<'a> Effects<'a> {
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
-        self.cleared.is_empty() && self.keys.is_empty() && self.elements.is_empty()
+        let Self { cleared, keys, cuts, elements, .. } = self;
+        cleared.is_empty() && keys.is_empty() && cuts.is_empty() && elements.is_empty()
+    }
+
+    /// Changes a key.
+    pub fn change(&mut self, key: DatabaseKey<'a>, change: Change<'a>) {
+        self.bytes += change.len();
+        let before = self.keys.insert(key, change);
+        self.bytes = self.bytes.saturating_sub(before.map_or(0, |before| before.len()));
+    }
+
+    /// Gives the element of a key a value, or none.
+    pub fn change_element(&mut self, key: Vec<u8>, value: Option<Cow<'a, [u8]>>) {
+        let len = |value: &Option<Cow<'_, [u8]>>| value.as_ref().map_or(0, |value| value.len());
+        self.bytes += key.len() + len(&value);
+        let key_len = key.len();
+        if let Some(before) = self.elements.insert(key, value) {
+            self.bytes = self.bytes.saturating_sub(key_len + len(&before));
+        }
     }
 
     /// Removes a collection with all its elements.
@@ -65,6 +94,17 @@ impl Effects<'_> {
         self.ranked.append(&mut rest.split_off(&to[..]));
         self.dropped.push(id);
         self.owners.insert(id, None);
+    }
+
+    /// Removes all elements between two keys.
+    pub fn cut(&mut self, range: KeyBounds) {
+        self.elements.retain(|key, _| !range.contains(key));
+        self.cuts.push(range);
+    }
+
+    /// Whether an element that is stored is gone with a range.
+    pub fn is_cut(&self, key: &[u8]) -> bool {
+        self.cuts.iter().any(|range| RangeBounds::<[u8]>::contains(&element::slices(range), key))
     }
 
     /// Elements that were added or removed, with the ids of their collections and their names.
@@ -102,11 +142,13 @@ impl Effects<'_> {
             is_flushed: self.is_flushed,
             keys: keys.collect(),
             dropped: self.dropped.clone(),
+            cuts: self.cuts.clone(),
             elements: elements.map(|(key, it)| (key.clone(), it.as_deref().map(owned))).collect(),
             ranked: self.ranked.clone(),
             owners: owners.collect(),
             ready: self.ready.clone(),
             events: self.events.clone(),
+            bytes: self.bytes,
         }
     }
 }
@@ -132,5 +174,19 @@ mod tests {
         let ids = effects.elements.keys().map(|key| element::place(key).unwrap().0);
         assert_eq!(ids.collect::<Vec<_>>(), [6, 8]);
         assert_eq!((effects.dropped, effects.owners[&7].is_none()), (vec![7], true));
+    }
+
+    #[test]
+    fn bytes_are_those_of_what_is_left() {
+        let mut effects = Effects::default();
+        let string = |len: usize| Change::String(vec![0; len].into(), None);
+        for (change, bytes) in [(string(9), 9), (string(5), 5), (Change::Delete, 0)] {
+            effects.change((0, Cow::Borrowed(b"key")), change);
+            assert_eq!(effects.bytes, bytes);
+        }
+        for (value, bytes) in [(Some(&b"value"[..]), 8), (Some(b"v"), 4), (None, 3)] {
+            effects.change_element(b"key".to_vec(), value.map(Cow::Borrowed));
+            assert_eq!(effects.bytes, bytes);
+        }
     }
 }

@@ -65,14 +65,6 @@ pub struct LongPlan {
     pub form: ElementForm,
 }
 
-impl LongPlan {
-    /// The keys.
-    pub fn slices(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        let (from, to) = &self.keys;
-        (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
-    }
-}
-
 /// A long reply that is being sent. Between two pieces it keeps nothing but the moment.
 pub struct LongReply {
     plan: LongPlan,
@@ -97,7 +89,7 @@ impl LongReply {
             self.plan.form.of_reply().begin(self.plan.count, protocol, &mut out);
             self.has_begun = true;
         }
-        let mut range = self.at.keyspace(&self.elements).range(self.plan.slices());
+        let mut range = self.at.keyspace(&self.elements).range(element::slices(&self.plan.keys));
         range = match self.plan.form.has_values() {
             true => range.with_limit_hint(self.expected),
             false => range.keys_only(),

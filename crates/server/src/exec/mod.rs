@@ -32,7 +32,9 @@ pub use self::store::Audit;
 pub use self::store::Store;
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
-pub use self::view::{ElementRange, OpenCollection, Run, View, ViewMoment, wrong_type};
+pub use self::view::{
+    ElementRange, OpenCollection, Run, View, ViewMoment, VisitElement, wrong_type,
+};
 pub use self::waiters::{AwaitedCall, Waiters, WaitingCommand};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};
 

@@ -52,6 +52,11 @@ pub trait Reads {
     /// An id for a collection, which none has had.
     fn new_id(&self) -> Answer<u64>;
 
+    /// Whether the thread may wait: no others wait for it.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// Ranks of collections, if they are kept; the locks of keys are held.
     fn ranks(&self) -> Answer<Option<&Ranks>> {
         Ok(None)

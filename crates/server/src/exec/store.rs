@@ -17,7 +17,7 @@ use super::ids::Ids;
 use super::reads::{KeyPlace, KeyWalk, Reads, Visit};
 use super::register::{self, owner_key, owner_record};
 use super::{Answer, Halt, Held, Locks, LongPlan, LongReply, Ranks, Waiters, Watches};
-use crate::model::record;
+use crate::model::{element, record};
 
 #[cfg(test)]
 pub use self::audit::Audit;
@@ -164,6 +164,9 @@ impl Store {
         for id in &effects.dropped {
             batch.keyspace(&self.elements).delete_range(all_elements(*id))?;
         }
+        for range in &effects.cuts {
+            batch.keyspace(&self.elements).delete_range(element::slices(range))?;
+        }
         for (key, value) in &effects.elements {
             let mut elements = batch.keyspace(&self.elements);
             match value {
@@ -297,6 +300,10 @@ impl Reads for StoredRecords<'_> {
 
     fn new_id(&self) -> Answer<u64> {
         self.store.ids.next(&self.store.own, self.may_wait)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     fn ranks(&self) -> Answer<Option<&Ranks>> {

@@ -7,6 +7,7 @@ mod elements;
 mod ranks;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
@@ -19,7 +20,15 @@ use crate::model::record::{DamagedRecord, KeyContent, KeyRecord};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
-pub use self::elements::{ElementRange, OpenCollection};
+pub use self::elements::{ElementRange, OpenCollection, VisitElement};
+
+/// Most bytes that a command, a transaction or a script keeps in memory of what it has read and
+/// changed, and what each value counts besides its own.
+const HELD_MAX: usize = 1 << 30;
+const VALUE_COST: usize = 64;
+
+/// Most steps in a thread for which others wait.
+const STEPS_AT_ONCE: usize = 1 << 20;
 
 /// A command of records alone: what it does with its arguments, of which the first is its name.
 pub type Run = for<'a> fn(&[&'a [u8]], &mut View<'a>) -> Answer;
@@ -46,7 +55,8 @@ impl<'a> ViewMoment<'a> {
         let Self { reads, scans, now, told } = self;
         let databases = reads.databases();
         let effects = Effects::default();
-        View { reads, database, now, databases, scans, told, sends_long: false, effects }
+        let (sends_long, held) = (false, Cell::new(0));
+        View { reads, database, now, databases, scans, told, sends_long, held, effects }
     }
 }
 
@@ -65,6 +75,8 @@ pub struct View<'a> {
     told: u16,
     /// Whether long replies are read while they are sent.
     sends_long: bool,
+    /// Bytes of what was read and is kept.
+    held: Cell<usize>,
     effects: Effects<'a>,
 }
 
@@ -99,6 +111,43 @@ impl<'a> View<'a> {
             self.tell(event::GENERIC, "del", key);
         }
         Ok(())
+    }
+
+    /// Notes that a command keeps one more value in memory that it has read. Fails as
+    /// [`View::check_held`] does.
+    pub fn hold(&self, bytes: usize) -> Answer<()> {
+        self.held.set(self.held.get().saturating_add(bytes).saturating_add(VALUE_COST));
+        self.check_held()
+    }
+
+    /// As [`View::hold`], for what visits elements or keys: the visit breaks off, and fails.
+    pub fn holding(&self, bytes: usize) -> ControlFlow<()> {
+        match self.hold(bytes) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    /// Fails if too much is kept in memory of what was read and changed.
+    pub fn check_held(&self) -> Answer<()> {
+        match self.held.get().saturating_add(self.effects.bytes) {
+            ..=HELD_MAX => Ok(()),
+            _ => Err(Halt::error("ERR what is read and changed at once takes more than 1 GiB")),
+        }
+    }
+
+    /// Forgets what was kept, as a script does between two commands.
+    pub fn let_go(&self) {
+        self.held.set(0);
+    }
+
+    /// Fails with [`Halt::Wait`] where others wait for the thread, if a command takes many steps of
+    /// some nanoseconds.
+    pub fn take_time(&self, steps: usize) -> Answer<()> {
+        match steps > STEPS_AT_ONCE && !self.reads.may_wait() {
+            true => Err(Halt::Wait),
+            false => Ok(()),
+        }
     }
 
     /// What was changed so far.
@@ -168,7 +217,7 @@ impl<'a> View<'a> {
             _ => Change::String(value.into(), until),
         };
         self.wake_if_gone(self.database, key);
-        self.effects.keys.insert((self.database, Cow::Borrowed(key)), change);
+        self.effects.change((self.database, Cow::Borrowed(key)), change);
     }
 
     /// Gives a key of any database a record, and a collection to clients that wait for it; if the
@@ -203,7 +252,7 @@ impl<'a> View<'a> {
             KeyContent::String(_) if is_over => Change::Delete,
             KeyContent::String(value) => Change::String(value.to_vec().into(), it.until),
         };
-        self.effects.keys.insert((database, key), change);
+        self.effects.change((database, key), change);
     }
 
     /// Removes a key of the client's database, and says whether it was there.
@@ -219,7 +268,7 @@ impl<'a> View<'a> {
         }
         if found.is_some() {
             self.wake_if_gone(database, key);
-            self.effects.keys.insert((database, Cow::Borrowed(key)), Change::Delete);
+            self.effects.change((database, Cow::Borrowed(key)), Change::Delete);
         }
         Ok(found.is_some())
     }
@@ -227,7 +276,7 @@ impl<'a> View<'a> {
     /// Removes a key of the client's database, but not its elements, which another key has by now.
     pub fn forget(&mut self, key: &'a [u8]) {
         self.wake_if_gone(self.database, key);
-        self.effects.keys.insert((self.database, Cow::Borrowed(key)), Change::Delete);
+        self.effects.change((self.database, Cow::Borrowed(key)), Change::Delete);
     }
 
     /// Removes all keys of a database. The elements of their collections are left to the sweeper.
@@ -250,8 +299,9 @@ impl<'a> View<'a> {
     /// Removes all keys of all databases, with their elements.
     pub fn clear_all(&mut self) {
         (0..self.databases).for_each(|database| self.clear(database));
-        let Effects { elements, ranked, owners, dropped, is_flushed, .. } = &mut self.effects;
+        let Effects { elements, ranked, owners, dropped, cuts, is_flushed, .. } = &mut self.effects;
         elements.clear();
+        cuts.clear();
         ranked.clear();
         owners.clear();
         dropped.clear();
@@ -269,8 +319,9 @@ impl<'a> View<'a> {
     pub fn all(&mut self, database: usize) -> Answer<Vec<(Vec<u8>, KeyRecord)>> {
         let (own, mut found) = (std::mem::replace(&mut self.database, database), Vec::new());
         let walked = self.walk(b"", true, &mut |key, record| {
+            let bytes = key.len() + record.as_ref().map_or(0, KeyRecord::string_len);
             found.extend(record.map(|record| (key.to_vec(), record)));
-            ControlFlow::Continue(())
+            self.holding(bytes)
         });
         self.database = own;
         walked.map(|()| found)
@@ -304,7 +355,7 @@ impl<'a> View<'a> {
         let walk = KeyWalk { space, range, is_reversed: false, with_values: with_records };
         let is_cleared = effects.cleared.contains(&database);
         merged(self.reads, (!is_cleared).then_some(walk), changes, &mut visit)?;
-        failed.map_or(Ok(()), Err)
+        failed.map_or_else(|| self.check_held(), Err)
     }
 }
 

@@ -48,7 +48,7 @@ pub const PREFIX_LEN: usize = 9;
 /// Between which names of a part.
 pub type NameRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Between which keys.
+/// Between which keys, or names.
 pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The bytes in front of the names of a part.
@@ -64,6 +64,20 @@ pub fn key(id: u64, part: u8, name: &[u8]) -> Vec<u8> {
     key.extend_from_slice(&prefix(id, part));
     key.extend_from_slice(name);
     key
+}
+
+/// Keys or names as slices.
+pub fn slices(bounds: &KeyBounds) -> NameRange<'_> {
+    let (from, to) = bounds;
+    (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+}
+
+/// The first name behind all names that begin so, of which the first byte is not the greatest.
+pub fn behind_all(begin: &[u8]) -> Vec<u8> {
+    let last = begin.iter().rposition(|byte| *byte < u8::MAX).unwrap_or_default();
+    let mut behind = begin[..=last].to_vec();
+    behind[last] += 1;
+    behind
 }
 
 /// The keys of the elements between two names of a part.

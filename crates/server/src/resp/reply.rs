@@ -90,6 +90,24 @@ impl Reply {
         }
     }
 
+    /// Memory that it takes, in bytes, about.
+    pub fn memory(&self) -> usize {
+        let all = |items: &[Self]| items.iter().map(Self::memory).sum();
+        let all_pairs = |pairs: &[(Self, Self)]| {
+            pairs.iter().map(|(key, value)| key.memory() + value.memory()).sum()
+        };
+        let inner = match self {
+            Self::Line(bytes) | Self::Error(bytes) | Self::Bulk(bytes) => bytes.len(),
+            Self::Text(bytes) | Self::Marked(_, bytes) | Self::BigNumber(bytes) => bytes.len(),
+            Self::Array(items) | Self::Set(items) => all(items),
+            Self::Several(items) | Self::Push(items) => all(items),
+            Self::Map(pairs) | Self::Pairs(pairs) | Self::Keyed(pairs) => all_pairs(pairs),
+            Self::Fixed(_, reply) => reply.memory(),
+            _ => 0,
+        };
+        size_of::<Self>() + inner
+    }
+
     /// Bytes of the bulks in it, or of its line.
     pub fn bulk_len(&self) -> usize {
         match self {

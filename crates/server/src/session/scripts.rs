@@ -203,6 +203,8 @@ impl<'a> Host<'_, 'a> {
     }
 
     fn run(&mut self, command: &'static CommandRow, args: &'a [&'a [u8]]) -> Answer {
+        self.view.let_go();
+        self.view.check_held()?;
         match command.action {
             CommandAction::Data(_) if command.keys.found.is_some() && streams::waits(args) => {
                 let why = " command is not allowed with BLOCK option from scripts";

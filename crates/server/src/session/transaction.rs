@@ -213,6 +213,7 @@ impl ClientSession {
                 Err(Halt::Block(block)) => block.in_transaction,
                 Err(halt @ (Halt::Wait | Halt::Hold | Halt::Long(_))) => return Err(halt),
             };
+            view.hold(reply.memory())?;
             let (ended, error) = (Instant::now(), error_of(&reply).cloned());
             let time = ended.duration_since(std::mem::replace(&mut begun, ended));
             inner.push(InnerCall { command, args, time, error });

@@ -233,11 +233,13 @@ impl<'a> SearchTerms<'a> {
             let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
             walk(zset, range, false, view, &mut |member, score| {
                 let place = EarthPlace::of_score(score);
-                if let Some(distance) = area.distance(place) {
-                    let member = Bytes::copy_from_slice(member);
-                    found.push(FoundPlace { member, score, place, distance });
-                }
-                if is_enough(&found) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                let Some(distance) = area.distance(place) else {
+                    return ControlFlow::Continue(());
+                };
+                let member = Bytes::copy_from_slice(member);
+                let bytes = member.len();
+                found.push(FoundPlace { member, score, place, distance });
+                if is_enough(&found) { ControlFlow::Break(()) } else { view.holding(bytes) }
             })?;
         }
         let is_ordered = self.is_descending.is_some() || self.count > 0 && !self.any;

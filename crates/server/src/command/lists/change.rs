@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 
-use super::{LIST, find, indexes, place, put, remove, slice};
+use super::{find, indexes, place, put, remove_all, slice};
 use crate::command::args::{is, number, syntax};
 use crate::exec::{Answer, ElementRange, Halt, View, event};
 use crate::model::record::Collection;
@@ -119,14 +119,14 @@ pub fn lrem<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         let kept = (0..of_left).zip(values).filter(|(index, _)| !gone.contains(index));
         let kept = kept.map(|(_, value)| value.to_vec());
         (removed..).zip(kept).for_each(|(index, value)| put(&list, index, value, view));
-        (0..removed).for_each(|index| remove(&list, index, view));
+        remove_all(&list, 0..removed, view)?;
         list.head = list.head.wrapping_add_unsigned(removed);
     } else {
         let values = slice(&list, *first..list.len, view)?;
         let kept = (*first..list.len).zip(values).filter(|(index, _)| !gone.contains(index));
         let kept = kept.map(|(_, value)| value.to_vec());
         (*first..).zip(kept).for_each(|(index, value)| put(&list, index, value, view));
-        (list.len - removed..list.len).for_each(|index| remove(&list, index, view));
+        remove_all(&list, list.len - removed..list.len, view)?;
     }
     list.len -= removed;
     view.keep(args[1], (list, until));
@@ -135,30 +135,19 @@ pub fn lrem<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     Ok(Reply::Integer(removed.cast_signed()))
 }
 
-/// `LTRIM key start end`: what is left is copied if that is less than what goes.
+/// `LTRIM key start end`
 pub fn ltrim<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let (start, end) = (number(args[2])?, number(args[3])?);
     let Some((mut list, until)) = find(args[1], view)? else { return Ok(Reply::OK) };
     let kept = indexes(&list, start, end);
-    let (len, removed) = (kept.end - kept.start, list.len - (kept.end - kept.start));
-    check_moved(len.min(removed))?;
-    match len {
-        0 => view.end(args[1], &list),
-        _ if len < removed => {
-            let values = slice(&list, kept, view)?;
-            view.end(args[1], &list);
-            list = Collection { len, ..view.new_collection(LIST)? };
-            let values = values.into_iter().map(|value| value.to_vec());
-            (0..).zip(values).for_each(|(index, value)| put(&list, index, value, view));
-            view.keep(args[1], (list, until));
-        }
-        _ => {
-            let gone = (0..kept.start).chain(kept.end..list.len);
-            gone.for_each(|index| remove(&list, index, view));
-            list.head = list.head.wrapping_add_unsigned(kept.start);
-            list.len = len;
-            view.keep(args[1], (list, until));
-        }
+    if kept.is_empty() {
+        view.end(args[1], &list);
+    } else {
+        remove_all(&list, 0..kept.start, view)?;
+        remove_all(&list, kept.end..list.len, view)?;
+        list.head = list.head.wrapping_add_unsigned(kept.start);
+        list.len = kept.end - kept.start;
+        view.keep(args[1], (list, until));
     }
     view.tell(event::LIST, "ltrim", args[1]);
     view.tell_if_gone(args[1])?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{LIST, Side, at, find, position, put, remove, slice};
+use super::{LIST, Side, at, find, position, put, remove_all, slice};
 use crate::command::args::{at_least, count, is, syntax, timeout};
 use crate::command::collections::REMOVED_ALONE;
 use crate::exec::{Answer, Halt, KeyWait, OpenCollection, View, event};
@@ -139,7 +139,7 @@ fn take<'a>(
     if count == list.len && count > REMOVED_ALONE {
         view.end(key, &list);
     } else {
-        indexes.for_each(|index| remove(&list, index, view));
+        remove_all(&list, indexes, view)?;
         list.len -= count;
         if side == Side::Left {
             list.head = list.head.wrapping_add_unsigned(count);

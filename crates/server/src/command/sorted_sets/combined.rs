@@ -1,7 +1,7 @@
 //! Commands of several sorted sets, or sets, whose members have the score 1.
 
 use std::collections::HashMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use bytes::Bytes;
 
@@ -93,7 +93,7 @@ impl ScoredSet {
         let mut found = Vec::new();
         walk(set, (Bound::Unbounded, Bound::Unbounded), false, view, &mut |member, score| {
             found.push((Bytes::copy_from_slice(member), score));
-            ControlFlow::Continue(())
+            view.holding(member.len())
         })?;
         Ok(found)
     }

@@ -140,45 +140,93 @@ pub fn select(
     let mut found = Vec::new();
     visit(zset, span, window, view, &mut |member, score| {
         found.push((Bytes::copy_from_slice(member), score));
+        view.holding(member.len())
     })?;
     Ok(found)
 }
 
 /// The number of members in a span of scores or texts.
 pub fn count(zset: Collection, span: MemberSpan<'_>, view: &View<'_>) -> Answer<i64> {
-    if let MemberSpan::Scores(from, to) = span {
+    let mut count = 0;
+    if let Some((from, to)) = names(zset, span, view)? {
         return view.members_between(&zset, &from, &to).map(u64::cast_signed);
     }
-    let mut count = 0;
-    visit(zset, span, Window::ALL, view, &mut |_, _| count += 1)?;
+    visit(zset, span, Window::ALL, view, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
     Ok(count)
 }
 
-/// Visits the members of a span of scores or texts.
+/// The name among the scores from which a span reaches, and that up to which; none if its members
+/// do not stand side by side there.
+fn names(
+    zset: Collection,
+    span: MemberSpan<'_>,
+    view: &View<'_>,
+) -> Answer<Option<(Vec<u8>, Vec<u8>)>> {
+    match span {
+        MemberSpan::Ranks(..) => Ok(None),
+        MemberSpan::Nothing => Ok(Some((Vec::new(), Vec::new()))),
+        MemberSpan::Scores(from, to) => Ok(Some((from.into(), to.into()))),
+        MemberSpan::Texts(from, to) => {
+            let ends = [first_member(zset, false, view)?, first_member(zset, true, view)?];
+            let [Some((_, score)), Some((_, last))] = ends else { return Ok(None) };
+            // A zero behind a text stands for the next one.
+            let name = |text: &[u8], behind: bool| {
+                [&element::of_scored(score, text)[..], if behind { b"\0" } else { b"" }].concat()
+            };
+            let of = |end: Bound<&[u8]>, none: [u8; 8], is_last: bool| match end {
+                Bound::Unbounded => none.into(),
+                Bound::Included(text) => name(text, is_last),
+                Bound::Excluded(text) => name(text, !is_last),
+            };
+            let from = of(from, element::of_score(score), false);
+            let to = of(to, element::behind_score(score), true);
+            Ok((score == last).then_some((from, to)))
+        }
+    }
+}
+
+/// The first member, or the last one of all.
+fn first_member(
+    zset: Collection,
+    is_last: bool,
+    view: &View<'_>,
+) -> Answer<Option<(Vec<u8>, f64)>> {
+    let mut found = None;
+    walk(zset, (Bound::Unbounded, Bound::Unbounded), is_last, view, &mut |member, score| {
+        found = Some((member.to_vec(), score));
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+/// Visits the members of a span of scores or texts, until `visit` breaks off.
 fn visit(
     zset: Collection,
     span: MemberSpan<'_>,
     window: Window,
     view: &View<'_>,
-    visit: &mut dyn FnMut(&[u8], f64),
+    visit: &mut VisitMember<'_>,
 ) -> Answer<()> {
     if window.offset < 0 || window.limit == 0 {
         return Ok(());
     }
+    if let Some((from, to)) = names(zset, span, view)? {
+        let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+        return walk(zset, range, window.is_reversed, view, &mut windowed(window, visit));
+    }
     match span {
-        MemberSpan::Ranks(..) | MemberSpan::Nothing => Ok(()),
-        MemberSpan::Scores(from, to) => {
-            let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-            walk(zset, range, window.is_reversed, view, &mut windowed(window, visit))
-        }
-        MemberSpan::Texts(from, to) => between_texts(zset, (from, to), window, view, visit),
+        MemberSpan::Texts(from, to) => among_scores(zset, (from, to), window, view, visit),
+        _ => Ok(()),
     }
 }
 
 /// Visits what a window shows of that which is walked.
 fn windowed(
     window: Window,
-    visit: &mut dyn FnMut(&[u8], f64),
+    visit: &mut VisitMember<'_>,
 ) -> impl FnMut(&[u8], f64) -> ControlFlow<()> {
     let Window { mut offset, limit, .. } = window;
     let mut left = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -187,45 +235,29 @@ fn windowed(
             offset -= 1;
             return ControlFlow::Continue(());
         }
-        visit(member, score);
+        let flow = visit(member, score);
         left -= 1;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if left == 0 { ControlFlow::Break(()) } else { flow }
     }
 }
 
-/// Visits the members between two texts. If there are several scores, what that is has no meaning:
-/// then it is what Redis does with small sets.
-fn between_texts(
+/// Visits the members between two texts of a sorted set with several scores. What that is has no
+/// meaning: it is what Redis does with small sets.
+fn among_scores(
     zset: Collection,
     texts: NameRange<'_>,
     window: Window,
     view: &View<'_>,
-    visit: &mut dyn FnMut(&[u8], f64),
+    visit: &mut VisitMember<'_>,
 ) -> Answer<()> {
     let (from, to) = texts;
     let none: Bound<&[u8]> = Bound::Unbounded;
-    let all = (none, none);
-    let end = |is_reversed| {
-        let mut found = None;
-        walk(zset, all, is_reversed, view, &mut |member, score| {
-            found = Some((member.to_vec(), score));
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
-    };
-    let (Some((first, score)), Some((last, of_last))) = (end(false)?, end(true)?) else {
-        return Ok(());
-    };
     let is_behind = |member: &[u8]| RangeBounds::<[u8]>::contains(&(from, none), member);
     let is_before = |member: &[u8]| RangeBounds::<[u8]>::contains(&(none, to), member);
+    let ends = [first_member(zset, false, view)?, first_member(zset, true, view)?];
+    let [Some((first, _)), Some((last, _))] = ends else { return Ok(()) };
     if !is_behind(&last) || !is_before(&first) {
         return Ok(());
-    }
-    if score == of_last {
-        let named = |text: &[u8]| element::of_scored(score, text);
-        let (from, to) = (from.map(named), to.map(named));
-        let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-        return walk(zset, range, window.is_reversed, view, &mut windowed(window, visit));
     }
     let begins =
         |member: &[u8]| if window.is_reversed { is_before(member) } else { is_behind(member) };
@@ -233,7 +265,7 @@ fn between_texts(
         |member: &[u8]| if window.is_reversed { is_behind(member) } else { is_before(member) };
     let (mut has_begun, mut offset) = (false, window.offset);
     let mut shown = windowed(Window { offset: 0, ..window }, visit);
-    let mut visit = |member: &[u8], score| {
+    walk(zset, (none, none), window.is_reversed, view, &mut |member, score| {
         if !has_begun && !begins(member) {
             return ControlFlow::Continue(());
         }
@@ -247,7 +279,5 @@ fn between_texts(
             }
             false => shown(member, score),
         }
-    };
-    let visit: &mut VisitMember<'_> = &mut visit;
-    walk(zset, all, window.is_reversed, view, visit)
+    })
 }

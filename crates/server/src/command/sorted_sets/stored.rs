@@ -168,7 +168,7 @@ pub fn at_ranks(
         found.push((Bytes::copy_from_slice(member), score));
         match found.len() as u64 == count {
             true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            false => view.holding(member.len()),
         }
     })?;
     if is_turned {

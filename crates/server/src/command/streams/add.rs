@@ -1,6 +1,6 @@
 //! What adds entries to streams and takes them away.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use super::ids::{NewId, id};
 use super::{STREAM, find, shown_id, walk_ids};
@@ -68,20 +68,12 @@ impl Trim {
         if count == 0 {
             return Ok(0);
         }
-        let (mut gone, mut first) = (Vec::new(), StreamId::MIN);
-        walk_ids(stream, false, view, &mut |entry| {
-            if gone.len() as u64 == count {
-                first = entry;
-                return ControlFlow::Break(());
-            }
-            gone.push(entry);
-            ControlFlow::Continue(())
-        })?;
-        for entry in gone {
-            view.delete_element(stream.id, MEMBERS, &entry.to_bytes());
-        }
+        let first = at(stream, count, view)?;
+        let (begin, end) = (stream.stream.first.to_bytes(), first.map(StreamId::to_bytes));
+        let end = end.as_ref().map_or(Bound::Unbounded, |id| Bound::Excluded(&id[..]));
+        view.delete_elements(stream.id, MEMBERS, (Bound::Included(&begin), end))?;
         stream.len = stream.len.saturating_sub(count);
-        stream.stream.first = first;
+        stream.stream.first = first.unwrap_or_default();
         Ok(count)
     }
 }
@@ -233,7 +225,7 @@ pub fn xdel<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let removed = before - stream.len;
     if removed > 0 {
         if ids.contains(&stream.stream.first) {
-            stream.stream.first = first(&stream, view)?;
+            stream.stream.first = at(&stream, 0, view)?.unwrap_or_default();
         }
         view.keep_waiting(args[1], (stream, until));
         view.tell(event::STREAM, "xdel", args[1]);
@@ -241,14 +233,21 @@ pub fn xdel<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     Ok(Reply::Integer(removed.cast_signed()))
 }
 
-/// The first entry of a stream, from what was the first one on.
-fn first(stream: &Collection, view: &View<'_>) -> Answer<StreamId> {
-    let mut first = StreamId::MIN;
-    walk_ids(stream, false, view, &mut |entry| {
-        first = entry;
-        ControlFlow::Break(())
+/// The entry at a place of a stream, if it has as many, from the nearer end.
+fn at(stream: &Collection, place: u64, view: &View<'_>) -> Answer<Option<StreamId>> {
+    let Some(behind) = stream.len.checked_sub(place + 1) else { return Ok(None) };
+    let (mut left, mut found) = (place.min(behind), None);
+    walk_ids(stream, behind < place, view, &mut |entry| match left.checked_sub(1) {
+        Some(less) => {
+            left = less;
+            ControlFlow::Continue(())
+        }
+        None => {
+            found = Some(entry);
+            ControlFlow::Break(())
+        }
     })?;
-    Ok(first)
+    Ok(found)
 }
 
 /// `XSETID key last-id [ENTRIESADDED count] [MAXDELETEDID id]`
@@ -276,12 +275,8 @@ pub fn xsetid<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let found = find(args[1], view)?;
     let (mut stream, until) = found.ok_or_else(|| Halt::error("ERR no such key"))?;
     if stream.len > 0 {
-        let mut greatest = StreamId::MIN;
-        walk_ids(&stream, true, view, &mut |entry| {
-            greatest = entry;
-            ControlFlow::Break(())
-        })?;
-        if last < greatest {
+        let greatest = at(&stream, stream.len - 1, view)?;
+        if greatest.is_some_and(|greatest| last < greatest) {
             return Err(Halt::error(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",
             ));

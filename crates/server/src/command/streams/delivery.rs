@@ -63,6 +63,7 @@ pub(super) fn again<'a>(
         match view.element(group.stream.id, MEMBERS, &id.to_bytes())? {
             None => replies.push(Reply::Array(vec![shown_id(id), Reply::NilArray])),
             Some(value) => {
+                view.hold(value.len())?;
                 replies.push(shown(&group.stream, (id, value))?);
                 if let Some(mut entry) = group.pending(id, view)? {
                     entry.given = view.now;

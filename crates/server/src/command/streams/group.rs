@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::ids::IdRange;
 use super::{damaged, find};
-use crate::exec::{Answer, ElementRange, View, event};
-use crate::model::element::{CONSUMERS, GROUPS, OWNED, PENDING};
+use crate::exec::{Answer, ElementRange, View, VisitElement, event};
+use crate::model::element::{self, CONSUMERS, GROUPS, OWNED, PENDING};
 use crate::model::group::{
     ConsumerState, GroupState, PendingEntry, of_entry, within_consumer, within_group,
 };
@@ -237,6 +237,7 @@ impl<'g> OpenGroup<'g> {
                 Some(state) => found.push((Bytes::copy_from_slice(name), state)),
                 None => is_damaged = true,
             }
+            view.holding(name.len())
         })?;
         if is_damaged { Err(damaged(&self.stream, "a consumer")) } else { Ok(found) }
     }
@@ -244,8 +245,18 @@ impl<'g> OpenGroup<'g> {
     /// The names of all elements of a part that begin so.
     pub(super) fn names(&self, part: u8, begin: &[u8], view: &View<'_>) -> Answer<Vec<Vec<u8>>> {
         let mut found = Vec::new();
-        self.walk(part, begin, view, &mut |rest, _| found.push([begin, rest].concat()))?;
+        self.walk(part, begin, view, &mut |rest, _| {
+            found.push([begin, rest].concat());
+            view.holding(begin.len() + rest.len())
+        })?;
         Ok(found)
+    }
+
+    /// Removes all elements of a part whose names begin so.
+    pub(super) fn delete_all(&self, part: u8, begin: &[u8], view: &mut View<'_>) -> Answer<()> {
+        let behind = element::behind_all(begin);
+        let range = (Bound::Included(begin), Bound::Excluded(&behind[..]));
+        view.delete_elements(self.stream.id, part, range)
     }
 
     /// Visits elements of a part whose names begin so.
@@ -254,16 +265,11 @@ impl<'g> OpenGroup<'g> {
         part: u8,
         begin: &[u8],
         view: &View<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]),
+        visit: &mut VisitElement<'_>,
     ) -> Answer<()> {
-        let range = (Bound::Included(begin), Bound::Unbounded);
+        let behind = element::behind_all(begin);
+        let range = (Bound::Included(begin), Bound::Excluded(&behind[..]));
         let within = ElementRange { part, range, ..ElementRange::ALL };
-        view.elements(self.stream.id, within, &mut |name, value| match name.strip_prefix(begin) {
-            Some(rest) => {
-                visit(rest, value);
-                ControlFlow::Continue(())
-            }
-            None => ControlFlow::Break(()),
-        })
+        view.elements(self.stream.id, within, &mut |name, value| visit(&name[begin.len()..], value))
     }
 }

@@ -113,9 +113,7 @@ pub fn xgroup_destroy<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let (stream, _) = needed(args[2], view)?;
     let Some(group) = OpenGroup::of(stream, args[3], view)? else { return Ok(Reply::Integer(0)) };
     for part in [CONSUMERS, PENDING, OWNED] {
-        for name in group.names(part, &within_group(group.name), view)? {
-            view.delete_element(stream.id, part, &name);
-        }
+        group.delete_all(part, &within_group(group.name), view)?;
     }
     view.delete_element(stream.id, GROUPS, group.name);
     view.tell(event::STREAM, "xgroup-destroy", args[2]);
@@ -141,8 +139,8 @@ pub fn xgroup_delconsumer<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer 
     let Some(consumer) = group.consumer(args[4], view)? else { return Ok(Reply::Integer(0)) };
     let begin = within_consumer(group.name, args[4]);
     let owned = group.names(OWNED, &begin, view)?;
+    group.delete_all(OWNED, &begin, view)?;
     for name in &owned {
-        view.delete_element(group.stream.id, OWNED, name);
         let entry = [&within_group(group.name)[..], &name[begin.len()..]].concat();
         view.delete_element(group.stream.id, PENDING, &entry);
     }

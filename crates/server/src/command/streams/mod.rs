@@ -112,7 +112,7 @@ fn entries(
         found.push((id, Bytes::copy_from_slice(value)));
         match found.len() as u64 == count {
             true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            false => view.holding(value.len()),
         }
     })?;
     Ok(found)

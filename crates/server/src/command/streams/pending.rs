@@ -107,7 +107,7 @@ fn shown(group: &OpenGroup<'_>, terms: &PendingTerms<'_>, view: &View<'_>) -> An
             found.extend(Some((id, entry)).filter(|entry| terms.has(entry, view.now)));
             match found.len() as u64 == terms.count {
                 true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+                false => view.holding(found.last().map_or(0, |(_, entry)| entry.consumer.len())),
             }
         })?,
         Some(consumer) => {

@@ -8,12 +8,15 @@ use bytes::Bytes;
 use super::{KeyFound, View, merged, wrong_type};
 use crate::exec::reads::{KeyPlace, KeyWalk};
 use crate::exec::{Answer, ElementForm, Halt, LongPlan};
-use crate::model::element::{self, PREFIX_LEN};
+use crate::model::element::{self, KeyBounds, NameRange, PREFIX_LEN};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
 use crate::model::stream::StreamState;
 
 /// Elements of a reply from which on it may be read while it is sent.
 const LONG_MIN: u64 = 32;
+
+/// Elements up to which a part of a collection is removed element by element.
+const FEW: usize = 4096;
 
 /// A collection, and the end of its life, in milliseconds since 1970.
 pub type OpenCollection = (Collection, Option<u64>);
@@ -103,6 +106,7 @@ impl<'a> View<'a> {
         let key = element::key(id, part, name);
         match self.effects.elements.get(&key) {
             Some(changed) => Ok(changed.as_deref().map(Bytes::copy_from_slice)),
+            None if self.effects.is_cut(&key) => Ok(None),
             None => self.reads.get(KeyPlace::Elements, &key),
         }
     }
@@ -118,18 +122,18 @@ impl<'a> View<'a> {
         let key = element::key(id, part, name);
         match self.effects.elements.get(&key) {
             Some(changed) => Ok(changed.is_some()),
-            None => self.reads.has(KeyPlace::Elements, &key),
+            None => Ok(!self.effects.is_cut(&key) && self.reads.has(KeyPlace::Elements, &key)?),
         }
     }
 
     /// Gives an element a value.
     pub fn put_element(&mut self, id: u64, part: u8, name: &[u8], value: impl Into<Cow<'a, [u8]>>) {
-        self.effects.elements.insert(element::key(id, part, name), Some(value.into()));
+        self.effects.change_element(element::key(id, part, name), Some(value.into()));
     }
 
     /// Removes an element.
     pub fn delete_element(&mut self, id: u64, part: u8, name: &[u8]) {
-        self.effects.elements.insert(element::key(id, part, name), None);
+        self.effects.change_element(element::key(id, part, name), None);
     }
 
     /// Visits elements of a collection in the order of their names, until `visit` breaks off.
@@ -140,14 +144,15 @@ impl<'a> View<'a> {
         visit: &mut VisitElement<'_>,
     ) -> Answer<()> {
         let ElementRange { part, range, is_reversed, with_values } = within;
-        let (from, to) = element::bounds(id, part, range);
-        if is_empty(&from, &to) {
+        let bounds = element::bounds(id, part, range);
+        if is_empty(&bounds) {
             return Ok(());
         }
-        let slices = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+        let slices = element::slices(&bounds);
         let walk = KeyWalk { space: KeyPlace::Elements, range: slices, is_reversed, with_values };
         let mut visit = |key: &[u8], found: KeyFound<'_, Option<Cow<'_, [u8]>>>| {
             let value = match &found {
+                KeyFound::Stored(_) if self.effects.is_cut(key) => None,
                 KeyFound::Stored(value) => Some(*value),
                 KeyFound::Changed(value) => value.as_deref(),
             };
@@ -161,7 +166,24 @@ impl<'a> View<'a> {
         match is_reversed {
             true => merged(self.reads, Some(walk), changes.rev(), &mut visit),
             false => merged(self.reads, Some(walk), changes, &mut visit),
+        }?;
+        self.check_held()
+    }
+
+    /// Removes all elements of a part of a list or a stream between two names: few of them one by
+    /// one, since reads pass each range that was removed.
+    pub fn delete_elements(&mut self, id: u64, part: u8, range: NameRange<'_>) -> Answer<()> {
+        let mut names = Vec::new();
+        let within = ElementRange { part, range, is_reversed: false, with_values: false };
+        self.elements(id, within, &mut |name, _| {
+            names.push(name.to_vec());
+            if names.len() > FEW { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        match names.len() {
+            ..=FEW => names.iter().for_each(|name| self.delete_element(id, part, name)),
+            _ => self.effects.cut(element::bounds(id, part, range)),
         }
+        Ok(())
     }
 
     /// Whether a reply with a number of elements may be read while it is sent.
@@ -191,14 +213,11 @@ impl<'a> View<'a> {
         let copy = Collection { id: self.reads.new_id()?, ..collection };
         for part in 0..element::PARTS {
             let mut found = Vec::new();
-            self.elements(
-                collection.id,
-                ElementRange { part, ..ElementRange::ALL },
-                &mut |name, value| {
-                    found.push((name.to_vec(), value.to_vec()));
-                    ControlFlow::Continue(())
-                },
-            )?;
+            let within = ElementRange { part, ..ElementRange::ALL };
+            self.elements(collection.id, within, &mut |name, value| {
+                found.push((name.to_vec(), value.to_vec()));
+                self.holding(name.len() + value.len())
+            })?;
             for (name, value) in found {
                 self.put_element(copy.id, part, &name, value);
             }
@@ -207,9 +226,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether no key lies between two bounds.
-fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
-    match (from, to) {
+/// Whether no key lies between bounds.
+fn is_empty(bounds: &KeyBounds) -> bool {
+    match bounds {
         (Bound::Included(from), Bound::Included(to)) => from > to,
         (
             Bound::Included(from) | Bound::Excluded(from),

@@ -165,8 +165,8 @@ impl<'a> View<'a> {
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
     ) -> Answer<RankBlocks> {
-        let (from, to) = element::bounds(of.id, of.kind.ordered(), (from, to));
-        let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+        let range = element::bounds(of.id, of.kind.ordered(), (from, to));
+        let range = element::slices(&range);
         let mut blocks = RankBlocks::default();
         let walk =
             KeyWalk { space: KeyPlace::Elements, range, is_reversed: false, with_values: false };

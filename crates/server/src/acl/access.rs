@@ -42,19 +42,21 @@ const SPECIAL: [(&str, &str, &str); 8] = [
         "w",
     ),
     ("blmove brpoplpush lmove rename renamenx rpoplpush smove", "rw", "w"),
-    ("copy georadius georadiusbymember", "r", "w"),
+    ("copy georadius georadiusbymember sort", "r", "w"),
     ("bitop geosearchstore sdiffstore sinterstore sunionstore z*store", "w", "r"),
     ("pfmerge", "rw", "r"),
-    ("xreadgroup", "r", "r"),
-    ("eval evalsha pfcount", "rw", "rw"),
+    ("pfcount xreadgroup", "r", "r"),
+    ("eval evalsha", "rw", "rw"),
 ];
 
 /// What a command does with its first key, and with each of the others.
 pub fn of_keys(command: &CommandRow, args: &[&[u8]]) -> [KeyAccess; 2] {
     let name = command.name.as_bytes();
-    if command.name == "set" {
-        let tells = args.iter().skip(3).any(|word| is(word, "GET"));
-        return [KeyAccess { reads: tells, writes: true }; 2];
+    let says = |from: usize, word: &str| args.iter().skip(from).any(|it| is(it, word));
+    match command.name {
+        "set" => return [KeyAccess { reads: says(3, "GET"), writes: true }; 2],
+        "bitfield" if !says(2, "SET") && !says(2, "INCRBY") => return [KeyAccess::of("r"); 2],
+        _ => {}
     }
     let told = SPECIAL.iter().find(|(patterns, ..)| {
         patterns.split(' ').any(|pattern| glob::matches(pattern.as_bytes(), name))
@@ -67,8 +69,15 @@ pub fn of_keys(command: &CommandRow, args: &[&[u8]]) -> [KeyAccess; 2] {
 
 /// Whether a command reads keys that are not among its arguments.
 pub fn reads_unnamed(command: &CommandRow, args: &[&[u8]]) -> bool {
-    command.name.starts_with("sort")
-        && args.iter().skip(2).any(|word| is(word, "BY") || is(word, "GET"))
+    match command.name {
+        "cleave.range" => true,
+        // A pattern without a star is no key.
+        "sort" | "sort_ro" => args
+            .windows(2)
+            .skip(2)
+            .any(|pair| is(pair[0], "GET") || is(pair[0], "BY") && pair[1].contains(&b'*')),
+        _ => false,
+    }
 }
 
 /// The channels among the arguments of a command, and whether they are patterns.
@@ -86,7 +95,34 @@ pub fn channels<'a, 'k>(command: &CommandRow, args: &'a [&'k [u8]]) -> (&'a [&'k
 mod tests {
     use super::*;
     use crate::acl::permissions::{Denied, Permissions};
-    use crate::command::table::{CommandAction, KeyPlaces};
+    use crate::command::table::{CommandAction, KeyPlaces, find};
+
+    #[test]
+    fn keys_that_no_argument_names_need_the_right_to_read_all() {
+        let rules = |keys: &[&str]| {
+            let mut rules = Permissions::default();
+            rules.set(b"+@all").unwrap();
+            keys.iter().for_each(|rule| rules.set(rule.as_bytes()).unwrap());
+            rules
+        };
+        // A pattern that fits a star is not yet one for all keys.
+        let some = rules(&["~a", "%R~?", "%W~*", "~\\*"]);
+        let all = rules(&["~a", "%R~*"]);
+        for (line, needs_all) in [
+            ("cleave.range - +", true),
+            ("sort a by w* get #", true),
+            ("sort a by w*", true),
+            ("sort_ro a desc get b*", true),
+            ("sort a by nosort limit 0 1", false),
+            ("sort a alpha", false),
+        ] {
+            let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
+            let command = find(&args).unwrap();
+            let denied = needs_all.then_some(Denied::Command);
+            assert_eq!(some.denied(command, &args), denied, "{line}");
+            assert_eq!(all.denied(command, &args), None, "{line}");
+        }
+    }
 
     #[test]
     fn channels_are_those_of_rules() {

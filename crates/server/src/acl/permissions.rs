@@ -201,8 +201,8 @@ impl Permissions {
             return Some(Denied::Command);
         }
         if !self.all_keys {
-            let reads = KeyAccess { reads: true, writes: false };
-            if access::reads_unnamed(command, args) && !self.allows_key(b"*", reads) {
+            let all = |it: &KeyPattern| it.access.reads && it.pattern == b"*";
+            if access::reads_unnamed(command, args) && !self.keys.iter().any(all) {
                 return Some(Denied::Command);
             }
             let [first, others] = access::of_keys(command, args);

@@ -166,7 +166,10 @@ impl CommandRow {
     ) -> impl Iterator<Item = &'k [u8]> + use<'a, 'k> {
         let KeyPlaces { first, last, step, counted, word, found } = self.keys;
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
-        let places = if step == 0 { 0..0 } else { first..args.len().min(end + 1) };
+        // Channels of a shard stand where other commands have keys.
+        let names_channels = matches!(self.name, "spublish" | "ssubscribe" | "sunsubscribe");
+        let names_none = step == 0 || names_channels;
+        let places = if names_none { 0..0 } else { first..args.len().min(end + 1) };
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let more = counted + 1..args.len().min((counted + 1).saturating_add(count));

@@ -172,6 +172,19 @@ ACL DRYRUN dry NOTHING
 ACL DRYRUN nothing GET k
 ACL DRYRUN dry GET
 ACL DRYRUN default FLUSHALL
+ACL SETUSER dry +sort +bitfield +pfcount +spublish +ssubscribe +sunsubscribe resetchannels &c
+ACL DRYRUN dry SORT r
+ACL DRYRUN dry SORT r STORE w
+ACL DRYRUN dry SORT w STORE r
+ACL DRYRUN dry BITFIELD r GET u8 0
+ACL DRYRUN dry BITFIELD r GET u8 0 INCRBY u8 0 1
+ACL DRYRUN dry BITFIELD r SET u8 0 1
+ACL DRYRUN dry PFCOUNT r k
+ACL DRYRUN dry PFCOUNT r w
+ACL DRYRUN dry SPUBLISH c m
+ACL DRYRUN dry SPUBLISH k m
+ACL DRYRUN dry SSUBSCRIBE c k
+ACL DRYRUN dry SUNSUBSCRIBE x
 ACL DELUSER dry
 
 ACL SETUSER alice on >secret +@all -@dangerous ~a* &*

@@ -65,6 +65,8 @@ impl Config {
         let matches = command.clone().try_get_matches_from(arguments)?;
         let mut config = Self::from_arg_matches(&matches)?;
         config.store_options().map_err(refuse)?;
+        // As in Redis, a password without a letter is none.
+        config.requirepass.take_if(|password| password.is_empty());
         (config.notes, config.holds) = (notes, holds(&command, &matches));
         Ok(config)
     }
@@ -176,6 +178,9 @@ fn holds(command: &Command, matches: &ArgMatches) -> String {
             continue;
         };
         let raw: Vec<_> = raw.map(|value| value.to_string_lossy()).collect();
+        if raw.iter().all(|value| value.is_empty()) {
+            continue;
+        }
         if name == STORE_OPTION {
             let pairs = raw.iter().filter_map(|text| text.split_once('='));
             of_store.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));

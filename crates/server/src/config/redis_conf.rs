@@ -6,7 +6,8 @@ use super::setting::Setting;
 use crate::resp::inline;
 
 /// Directives with an option, if its name is another one.
-const RENAMED: [(&str, &str); 5] = [
+const RENAMED: [(&str, &str); 6] = [
+    ("lua-time-limit", "busy-reply-threshold"),
     ("tls-cert-file", "tls-cert"),
     ("tls-key-file", "tls-key"),
     ("maxclients", "max-clients"),
@@ -15,11 +16,13 @@ const RENAMED: [(&str, &str); 5] = [
 ];
 
 /// Directives with an option of this name.
-const ALIKE: [&str; 10] = [
+const ALIKE: [&str; 12] = [
     "aclfile",
     "acllog-max-len",
     "appendfsync",
+    "busy-reply-threshold",
     "databases",
+    "notify-keyspace-events",
     "protected-mode",
     "requirepass",
     "slowlog-log-slower-than",

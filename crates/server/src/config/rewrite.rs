@@ -34,7 +34,8 @@ fn written(path: &Path, config: &Config) -> Result<(), String> {
     files::replace(path, document.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// A number, or a text.
+/// A number, or a text, as what begins with a zero or a sign is: it may be a password.
 fn toml(value: &str) -> Value {
-    value.parse::<i64>().map_or_else(|_| value.into(), Value::from)
+    let number = value.parse::<i64>().ok().filter(|number| number.to_string() == value);
+    number.map_or_else(|| value.into(), Value::from)
 }

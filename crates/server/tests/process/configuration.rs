@@ -106,7 +106,8 @@ fn a_redis_conf_is_read_and_the_rest_of_it_named() {
     let dir = tempfile::tempdir().unwrap();
     let text = "# as Debian has it\nbind 127.0.0.1 -::1\nport 6390\nTimeout 7\n\
                 requirepass \"a b\"\n\
-                maxclients 99\nunixsocket /run/x.sock\nunixsocketperm 770\nsave 900 1\nhz 10\n";
+                maxclients 99\nunixsocket /run/x.sock\nunixsocketperm 770\nsave 900 1\nhz 10\n\
+                notify-keyspace-events KEA\nlua-time-limit 70\nbusy-reply-threshold 80\n";
     std::fs::write(dir.path().join("redis.conf"), text).unwrap();
     let arguments = ["--redis-config", "redis.conf", "--max-clients", "98"];
     let held = holds(dir.path(), &arguments, &[]);
@@ -117,6 +118,8 @@ fn a_redis_conf_is_read_and_the_rest_of_it_named() {
         "requirepass = \"...\"",
         "unix_socket = \"/run/x.sock\"",
         "unix_socket_perm = \"770\"",
+        "notify_keyspace_events = \"KEA\"",
+        "busy_reply_threshold = \"80\"",
     ] {
         assert!(held.lines().any(|it| it == line), "{line}: {held}");
     }
@@ -172,6 +175,22 @@ fn what_has_changed_is_written_into_the_file() {
     let server = Server::start(&store, &[]);
     let none = "-ERR The server is running without a config file\r\n";
     assert_eq!(server.ask("CONFIG REWRITE"), none);
+}
+
+#[test]
+fn a_password_that_was_written_is_that_of_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, store) = (dir.path().join("cleave.toml"), dir.path().join("store"));
+    std::fs::write(&path, "").unwrap();
+    let start = || Server::start(&store, &["--config", path.to_str().unwrap()]);
+    let said = start().ask("CONFIG SET requirepass 007\r\nCONFIG REWRITE");
+    assert_eq!(said, "+OK\r\n+OK\r\n");
+    let without = "CONFIG SET requirepass \"\"\r\nCONFIG REWRITE";
+    let said = start().ask(&format!("GET a\r\nAUTH 007\r\n{without}"));
+    assert_eq!(said, "-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n+OK\r\n");
+    assert_eq!(start().ask("GET a"), "$-1\r\n");
+    let held = holds(dir.path(), &["--config", "cleave.toml"], &[]);
+    assert!(!held.contains("requirepass"), "{held}");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod guard;
 mod told;
 mod live;
+mod bytes;
+mod value;
 mod keys;
 
 use std::io;
@@ -23,6 +25,7 @@ use axum::routing::{MethodRouter, get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::Semaphore;
@@ -36,8 +39,11 @@ use crate::observe::prometheus;
 use crate::observe::times::WorkerTimes;
 use crate::shared::ServerShared;
 
-/// Most connections at once, and most bytes and lines of the head of a request.
+/// Most connections at once, and most requests that read keys at once.
 const CONNECTIONS_MAX: usize = 128;
+const TURNS: usize = 4;
+
+/// Most bytes and lines of the head of a request.
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
@@ -45,12 +51,17 @@ const HEADERS_MAX: usize = 64;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
+/// How long a client may take nothing of its answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What every request needs.
 #[derive(Clone)]
 struct Page {
     shared: Arc<ServerShared>,
     guard: PageGuard,
     watchers: Watchers,
+    /// Turns of those that read keys or change them: a value is in memory as a whole.
+    turns: Arc<Semaphore>,
     /// Where calls by the page are counted.
     times: Arc<WorkerTimes>,
 }
@@ -89,9 +100,9 @@ impl HttpServer {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address))?;
         let (address, ended) = (listener.local_addr()?, CancellationToken::new());
-        let watchers = Watchers::default();
+        let (watchers, turns) = (Watchers::default(), Arc::new(Semaphore::new(TURNS)));
         let (guard, times) = (guard.at(address.port()), shared.observer.worker());
-        let page = Page { shared, guard, watchers, times };
+        let page = Page { shared, guard, watchers, turns, times };
         let until = ended.clone();
         let thread =
             std::thread::Builder::new().name("cleave-http".to_owned()).spawn(move || {
@@ -128,6 +139,8 @@ async fn serve(listener: TcpListener, router: Router, ended: CancellationToken) 
             continue;
         };
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        // One that takes nothing of its answer is left; where this cannot be said, it stays.
+        let _ = sockopt::set_tcp_user_timeout(&socket, PATIENCE.as_millis() as u32);
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let mut connection = http1::Builder::new();
@@ -197,4 +210,56 @@ async fn metrics(State(page): State<Page>) -> Response {
     let text = prometheus::text(&page.shared.figures());
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(CONTENT_TYPE, kind)], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use cleavedb::{Db, Durability, Options};
+    use cleavedb_storage_sim::faulty::{Fault, Op, Rule};
+    use cleavedb_storage_sim::{Faulty, Sim};
+
+    use super::*;
+    use crate::acl::Users;
+    use crate::config::Config;
+    use crate::exec::Store;
+    use crate::observe::Observer;
+
+    #[test]
+    fn a_store_that_refuses_writes_is_alive_but_not_ready() {
+        let faulty = Arc::new(Faulty::over(&Sim::new()));
+        let options = Options { durability: Durability::Os, ..Options::default() };
+        let store = Store::open(Db::open_in(faulty.clone(), options, 7).unwrap(), 1).unwrap();
+        let (config, users) = (Config::new("store"), Users::new(None));
+        let guard = PageGuard::of(&config, &users).unwrap();
+        let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
+        let shared = Arc::new(shared);
+        let any = "127.0.0.1:0".parse().unwrap();
+        let page = HttpServer::start(any, guard, shared.clone()).unwrap();
+        let answer = |path: &str| {
+            let mut client = TcpStream::connect(page.address()).unwrap();
+            let lines = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+            client.write_all(lines.as_bytes()).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let db = shared.store.db();
+        db.put("key", "value").unwrap();
+        assert!(answer("/health/ready").ends_with("\r\n\r\nready\n"));
+        faulty.fail_matching(Rule::op(Op::Sync), Fault::Io);
+        db.sync().unwrap_err();
+        faulty.heal();
+        let ready = answer("/health/ready");
+        assert!(ready.starts_with("HTTP/1.0 503"), "{ready}");
+        assert!(ready.contains("writes are refused: "), "{ready}");
+        assert!(answer("/health/live").starts_with("HTTP/1.0 200"));
+        let metrics = answer("/metrics");
+        for line in ["cleavedb_poisoned 1", "cleavedb_server_advice{name=\"poisoned\"} 1"] {
+            assert!(metrics.contains(&format!("\n{line}\n")), "{line}");
+        }
+        page.end();
+    }
 }

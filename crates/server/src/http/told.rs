@@ -35,7 +35,7 @@ pub(super) fn now(page: &Page) -> Value {
         },
         "advice": advice(&figures),
         "calls": calls(&figures),
-        "p99": all_p99(&figures),
+        "p99": micros(&figures.recent_calls(), 0.99),
         "clients": clients(&figures, now),
         "memory": memory(&figures),
         "amplification": amplification(&figures),
@@ -66,14 +66,6 @@ fn calls(figures: &ServerFigures<'_>) -> Value {
         })
     };
     CommandGroup::ALL.into_iter().enumerate().map(of).collect()
-}
-
-/// Microseconds within which 99 of 100 commands of the last five minutes ended.
-fn all_p99(figures: &ServerFigures<'_>) -> Option<f64> {
-    let mut all = CallSums::default();
-    let recent = figures.observer.history(|history| history.recent());
-    recent.iter().for_each(|group| all.add(group));
-    micros(&all, 0.99)
 }
 
 fn micros(calls: &CallSums, part: f64) -> Option<f64> {
@@ -188,19 +180,14 @@ fn job(job: &BackgroundJob) -> Value {
     })
 }
 
-/// Waits of writers in the last five minutes, and since the open.
+/// Waits of writers in the last five minutes.
 fn stalls(figures: &ServerFigures<'_>) -> Value {
     let of = |cause: StallCause| {
-        let (recent, all) = (
-            figures.observer.work.stalls(cause),
-            figures.metrics.stalls.iter().find(|stall| stall.cause == cause),
-        );
+        let recent = figures.recent_stalls(cause);
         json!({
             "cause": cause.name(),
-            "recent": recent.count,
-            "recent_seconds": recent.time.as_secs_f64(),
-            "count": all.map(|stall| stall.count),
-            "seconds": all.map(|stall| stall.time.as_secs_f64()),
+            "count": recent.count,
+            "seconds": recent.time.as_secs_f64(),
         })
     };
     StallCause::ALL.into_iter().map(of).collect()

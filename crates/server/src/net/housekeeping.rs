@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::AppendFsync;
+use crate::observe::stalls::STEP;
 use crate::service::WorkerBeats;
 use crate::shared::ServerShared;
 
@@ -16,12 +17,17 @@ const STRANGER_SECONDS: u32 = 10;
 pub(super) async fn each_second(shared: Arc<ServerShared>, beats: Option<Arc<WorkerBeats>>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut noted = Instant::now();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = shared.stop.cancelled() => return,
         }
         beats.iter().for_each(|beats| beats.pass_on());
+        if noted.elapsed() >= STEP {
+            noted = Instant::now();
+            note_stalls(shared.clone());
+        }
         let config = shared.config.load_full();
         shared.observer.tick();
         let now = shared.observer.uptime().as_secs() as u32;
@@ -40,6 +46,13 @@ pub(super) async fn each_second(shared: Arc<ServerShared>, beats: Option<Arc<Wor
             sync(&shared).await;
         }
     }
+}
+
+/// Notes how long writers have waited since the open, in a thread that may wait for the figures.
+fn note_stalls(shared: Arc<ServerShared>) {
+    tokio::task::spawn_blocking(move || {
+        shared.observer.work.stalls.note(shared.store.db().metrics().stalls);
+    });
 }
 
 /// Makes what was written survive a loss of power.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cleavedb::metrics::StallCause;
-use cleavedb::open_files;
+use cleavedb::{Metrics, open_files};
 use cleavedb_units::{bytes, counted};
 use serde::Serialize;
 
@@ -70,6 +70,10 @@ const NEAR_PERCENT: u64 = 90;
 
 /// Time of waits in five minutes from which they are told.
 const STALL_LEAST: Duration = Duration::from_secs(1);
+
+/// The time within which 99 of 100 commands should end, and how many there have to be for that.
+const COMMAND_MOST: Duration = Duration::from_millis(100);
+const COMMANDS_LEAST: u64 = 1000;
 
 /// Seconds from which a snapshot is old.
 const OLD_SECONDS: u64 = 600;
@@ -141,7 +145,23 @@ pub const TABLE: &[AdviceRow] = &[
     warning(
         "stalls_space",
         |figures| stalled(figures, StallCause::Space),
-        "Collection is behind: write less, or allow a larger space_amplification.",
+        "Collection is behind: write less, or raise space_limit, space_amplification, or \
+         background_bytes_per_second.",
+    ),
+    warning(
+        "slow_commands",
+        |figures| {
+            let recent = figures.recent_calls();
+            let late = recent.quantile(0.99).filter(|late| *late >= COMMAND_MOST)?;
+            let millis = late.as_millis();
+            let most = figures.observer.slow_log.slowest();
+            let most = most.map(|name| format!(": of the slow ones {name} took the most time"));
+            let most = most.unwrap_or_default();
+            let text = || format!("1 of 100 commands takes about {millis} ms or more{most}.");
+            (recent.calls() >= COMMANDS_LEAST).then(text)
+        },
+        "Look at the slow commands: SCAN in place of KEYS, fewer elements at once. If all are \
+         slow, the processor or the disk is, or data does not fit in memory.",
     ),
     warning(
         "dead_space",
@@ -220,13 +240,17 @@ fn is_near(used: u64, limit: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_PERCENT)
 }
 
+/// The first disk with so few free bytes; not where a space limit leaves about as few.
 fn free_below(figures: &ServerFigures<'_>, range: std::ops::Range<u64>) -> Option<String> {
-    let directory = figures.directories.iter().find(|directory| range.contains(&directory.free))?;
+    let Metrics { space_limit, space_used, .. } = figures.metrics;
+    let left = space_limit.map(|limit| limit.saturating_sub(space_used.unwrap_or_default()));
+    let is_low = |free: u64| range.contains(&free) && left.is_none_or(|left| free < left / 2);
+    let directory = figures.directories.iter().find(|directory| is_low(directory.free))?;
     Some(format!("{} are free on the disk of {}.", bytes(directory.free), directory.path))
 }
 
 fn stalled(figures: &ServerFigures<'_>, cause: StallCause) -> Option<String> {
-    let stalls = figures.observer.work.stalls(cause);
+    let stalls = figures.recent_stalls(cause);
     let seconds = stalls.time.as_secs_f64();
     (stalls.time >= STALL_LEAST).then(|| {
         let times = counted(stalls.count, "time");

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use cleavedb::metrics::DirectoryMetrics;
+use cleavedb::metrics::{DirectoryMetrics, StallCause};
 use cleavedb::{Metrics, Options};
 
 use super::Observer;
 use super::process::ProcessFigures;
+use super::stalls::StallSum;
+use super::times::CallSums;
 use crate::clients::Connected;
 use crate::config::Config;
 use crate::saves::Saves;
@@ -45,6 +47,19 @@ impl ServerFigures<'_> {
         let metrics = &self.metrics;
         let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
         metrics.value_bytes.saturating_sub(live + metrics.unflushed_bytes)
+    }
+
+    /// The commands of the last five minutes.
+    pub fn recent_calls(&self) -> CallSums {
+        let mut all = CallSums::default();
+        let recent = self.observer.history(|history| history.recent());
+        recent.iter().for_each(|group| all.add(group));
+        all
+    }
+
+    /// Waits of writers for a cause in the last five minutes.
+    pub fn recent_stalls(&self, cause: StallCause) -> StallSum {
+        self.observer.work.stalls.recent(&self.metrics.stalls, cause)
     }
 
     /// Sorted runs that a look-up may visit.

@@ -7,6 +7,7 @@ use cleavedb::metrics::StallCause;
 
 use super::ServerFigures;
 use super::advice::advice;
+use super::stalls::StallSum;
 use super::times::CallSums;
 use crate::command::table::COMMANDS;
 use crate::config::AppendFsync;
@@ -238,8 +239,8 @@ fn own(figures: &ServerFigures<'_>) -> Lines {
         ("record_cache_misses", metrics.record_cache_misses.to_string()),
     ]);
     for cause in StallCause::ALL {
-        let stall = metrics.stalls.iter().find(|stall| stall.cause == cause);
-        let (count, time) = stall.map_or((0, 0.0), |of| (of.count, of.time.as_secs_f64()));
+        let StallSum { count, time } = StallSum::of(&metrics.stalls, cause);
+        let time = time.as_secs_f64();
         let value = format!("count={count},seconds={time:.3}");
         lines.push((format!("stalls_{}", cause.name()), value));
     }

@@ -3,6 +3,7 @@
 mod process;
 pub mod times;
 pub mod slow_log;
+pub mod stalls;
 pub mod work;
 pub mod history;
 mod observer;

@@ -53,8 +53,7 @@ pub fn text(figures: &ServerFigures<'_>) -> String {
     }
     calls(&mut text, figures);
     let errors = observer.errors().into_iter();
-    let errors =
-        errors.map(|(word, count)| (format!("{{word=\"{}\"}}", word.escape_default()), count));
+    let errors = errors.map(|(word, count)| (label("word", &word), count));
     text.add("errors_total", "counter", "Errors that clients were told, by first word.", errors);
     if let Some(process) = figures.process {
         text.add("memory_bytes", "gauge", "Memory of the process.", plain(process.resident as f64));
@@ -62,33 +61,40 @@ pub fn text(figures: &ServerFigures<'_>) -> String {
         text.add("cpu_seconds_total", "counter", "Processor time of the process.", plain(cpu));
     }
     let free = figures.directories.iter();
-    let free = free.map(|of| (format!("{{path=\"{}\"}}", of.path.escape_default()), of.free));
+    let free = free.map(|of| (label("path", &of.path.to_string()), of.free));
     text.add("disk_free_bytes", "gauge", "Free bytes of the disks of the store.", free);
     let seen = advice(figures);
     let advice = TABLE.iter().map(|row| {
         let is_seen = seen.iter().any(|seen| seen.name == row.name);
-        (format!("{{name=\"{}\"}}", row.name), u8::from(is_seen))
+        (label("name", row.name), u8::from(is_seen))
     });
     text.add("advice", "gauge", "1 where the page tells what to do.", advice);
     text.0
 }
 
-/// Calls by group: number, time, and what the last five minutes were like.
+/// Calls by group: number and time since the start, and what the last five minutes were like.
 fn calls(text: &mut ServerText, figures: &ServerFigures<'_>) {
     let sums = grouped(&figures.observer.rows());
-    let label = |group: CommandGroup| format!("{{group=\"{}\"}}", group.name());
-    let groups = || CommandGroup::ALL.into_iter().zip(&sums);
-    let calls = groups().map(|(group, sums)| (label(group), sums.calls()));
-    text.add("calls_total", "counter", "Calls of commands, by group.", calls);
-    let times = groups().map(|(group, sums)| (label(group), sums.time.as_secs_f64()));
-    text.add("call_seconds_total", "counter", "Time of these calls, by group.", times);
     let recent = figures.observer.history(|history| history.recent());
-    let quantiles = CommandGroup::ALL.into_iter().zip(&recent).flat_map(|(group, sums)| {
-        QUANTILES.into_iter().filter_map(move |part| {
+    let figures = CommandGroup::ALL.into_iter().zip(sums.iter().zip(&recent));
+    let figures = figures.flat_map(|(group, (sums, recent))| {
+        let quantile = |part| {
             let labels = format!("{{group=\"{}\",quantile=\"{part}\"}}", group.name());
-            Some((labels, sums.quantile(part)?.as_secs_f64()))
-        })
+            recent.quantile(part).map(|time| (labels, time.as_secs_f64()))
+        };
+        let group = label("group", group.name());
+        let all = [
+            (format!("_sum{group}"), sums.time.as_secs_f64()),
+            (format!("_count{group}"), sums.calls() as f64),
+        ];
+        QUANTILES.into_iter().filter_map(quantile).chain(all).collect::<Vec<_>>()
     });
-    let help = "Time within which a part of the calls of the last five minutes ended.";
-    text.add("call_seconds", "gauge", help, quantiles);
+    let help = "Times of calls since the start, by group; quantiles of the last five minutes.";
+    text.add("call_seconds", "summary", help, figures);
+}
+
+/// A label as it stands behind a name.
+fn label(name: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{{{name}=\"{value}\"}}")
 }

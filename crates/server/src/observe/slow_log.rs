@@ -1,6 +1,6 @@
 //! Commands that took long, as `SLOWLOG` tells of them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,6 +75,16 @@ impl SlowLog {
         self.calls.lock().kept.iter().take(count).cloned().collect()
     }
 
+    /// The name that took the most time of those that are kept.
+    pub fn slowest(&self) -> Option<String> {
+        let mut times = BTreeMap::<String, Duration>::new();
+        for SlowCall { args, time, .. } in &self.calls.lock().kept {
+            let name = args.first().map(|name| String::from_utf8_lossy(name).to_ascii_uppercase());
+            *times.entry(name.unwrap_or_default()).or_default() += *time;
+        }
+        times.into_iter().max_by_key(|(_, time)| *time).map(|(name, _)| name)
+    }
+
     /// Number of commands that are kept.
     pub fn len(&self) -> usize {
         self.calls.lock().kept.len()
@@ -127,8 +137,9 @@ mod tests {
         }
         let ids = || log.last(9).iter().map(|call| call.id).collect::<Vec<_>>();
         assert_eq!(ids(), [2, 1]);
+        assert_eq!(log.slowest(), Some("GET".to_owned()));
         log.reset();
-        assert_eq!((log.len(), ids()), (0, vec![]));
+        assert_eq!((log.len(), ids(), log.slowest()), (0, vec![], None));
         log.add(Duration::ZERO, &[b"get"], "", Vec::new());
         assert_eq!(ids(), [3]);
         for (least, is_slow) in [(-1, false), (0, true), (5, true), (6, false)] {

@@ -16,12 +16,15 @@ const show = (id, ...children) => {
   }
 };
 
-const number = (value) => (value >= 100 ? Math.round(value).toLocaleString("en") : digits(value));
-const digits = (value) => String(Number(value.toPrecision(3)));
+// Three digits, so that a number does not jump when it changes.
+const digits = (value) => {
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return value < 99.95 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
+};
 const bytes = (value) => {
   let unit = 0;
   for (; value >= 1000 && unit < 4; unit += 1) value /= 1024;
-  return `${unit ? digits(value) : value} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+  return `${digits(value)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 };
 const span = (seconds) => {
   if (seconds === 0) return "0 s";
@@ -31,8 +34,12 @@ const span = (seconds) => {
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
 };
+const moment = (time) => {
+  const day = time.toDateString() === new Date().toDateString() ? "" : `${time.toLocaleDateString("en-CA")} `;
+  return day + time.toLocaleTimeString("en-GB");
+};
 const micros = (value) => (value === null ? "–" : span(value / 1e6));
-const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
+const counted = (count, one) => `${digits(count)} ${one}${count === 1 ? "" : "s"}`;
 const percent = (part, whole) => `${Math.round((100 * part) / Math.max(whole, 1))}%`;
 const sum = (values) => values.reduce((left, right) => left + right, 0);
 const say = (text) => h("p", { className: "say" }, text);
@@ -59,33 +66,33 @@ const table = (caption, head, rows, numbers = []) => {
 const big = (value, mark) => h("p", { className: "big" }, value,
   mark ? h("span", { className: `mark ${mark}` }, mark === "good" ? "good" : "high") : null);
 
+// Says how the server is; what has not changed is not said again.
+const judge = (severity, title, advice) => {
+  const told = JSON.stringify([severity, title, advice]);
+  if (at("told").dataset.told === told) return;
+  at("told").dataset.told = told;
+  at("verdict").className = `verdict ${severity}`;
+  const item = ({ severity: of, cause, remedy }) => h("li", { className: of }, h("b", {}, cause), remedy);
+  at("told").replaceChildren(h("h2", {}, title), ...(advice.length ? [h("ul", {}, advice.map(item))] : []));
+};
+
 const verdict = ({ advice, calls, p99 }) => {
   const severity = advice[0]?.severity ?? "good";
-  const rate = sum(calls.map((group) => group.seconds.at(-1) ?? 0));
-  const does = rate === 0 ? "The server waits for commands." : `${counted(rate, "command")} a second.`;
-  const within = p99 ? ` 99 of 100 took less than ${micros(p99)}.` : "";
-  const title = {
-    good: `All is well. ${does}${within}`,
+  judge(severity, {
+    good: "All is well.",
     warning: advice.length === 1 ? "One thing needs a look." : `${advice.length} things need a look.`,
     alarm: "Something is wrong.",
-  }[severity];
-  const told = JSON.stringify([severity, advice.map(({ cause }) => cause), severity === "good"]);
-  const place = at("verdict");
-  place.className = `verdict ${severity}`;
-  if (place.dataset.told === told) {
-    place.querySelector("h2").textContent = title;
-    return;
-  }
-  place.dataset.told = told;
-  const item = ({ severity: of, cause, remedy }) => h("li", { className: of }, h("b", {}, cause), remedy);
-  place.replaceChildren(h("h2", {}, title), ...(advice.length ? [h("ul", {}, advice.map(item))] : []));
+  }[severity], advice);
+  const rate = sum(calls.map((group) => group.seconds.at(-1) ?? 0));
+  const does = rate === 0 ? "The server waits for commands" : `${counted(rate, "command")} a second`;
+  at("does").textContent = `${does}${p99 ? `; 99 of 100 took less than ${micros(p99)}` : ""}.`;
 };
 
 const operations = ({ calls }) => {
   const rate = sum(calls.map((group) => group.seconds.at(-1) ?? 0));
   const peak = Math.max(1, ...calls.flatMap((group) => group.seconds));
-  at("rate").textContent = number(rate);
-  at("peak").textContent = `peak ${number(peak)}`;
+  at("rate").textContent = digits(rate);
+  at("peak").textContent = peak > 1 ? `peak ${digits(peak)}` : "";
   at("spark").replaceChildren(...calls.filter((group) => group.seconds.some(Boolean)).map((group) => {
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     const from = 300 - group.seconds.length;
@@ -96,7 +103,7 @@ const operations = ({ calls }) => {
   }));
   at("calls").tBodies[0].replaceChildren(...calls.map((group) => h("tr", {},
     h("td", { className: `dot ${group.group}` }, group.group),
-    h("td", {}, number(group.seconds.at(-1) ?? 0)),
+    h("td", {}, digits(group.seconds.at(-1) ?? 0)),
     [group.p50, group.p99, group.p999].map((time) => h("td", {}, micros(time))))));
 };
 
@@ -113,8 +120,10 @@ const amplification = ({ amplification: of, space, stalls, caches }) => {
     parts.map(([name, written]) => row(h("span", { className: `dot ${name}` }, name), bytes(written))));
   const hits = caches.filter(({ hits: found, misses }) => found + misses > 0);
   show("read",
-    big(String(of.read), of.read <= 12 ? "good" : "warning"),
-    say("sorted runs a look-up may visit. Filters skip nearly all that lack the key; up to 12 is good."),
+    of.read ? big(String(of.read), of.read <= 12 ? "good" : "warning") : big("–"),
+    say(of.read
+      ? "sorted runs a look-up may visit. Filters skip nearly all that lack the key; up to 12 is good."
+      : "There are no sorted runs yet: what was written is in memory."),
     hits.map(({ cache, hits: found, misses, bytes: size }) => [
       row(`Cache of ${cache}, ${bytes(size)}`, `${percent(found, found + misses)} hits`),
       bar([(100 * found) / (found + misses)])]),
@@ -132,14 +141,17 @@ const amplification = ({ amplification: of, space, stalls, caches }) => {
       [(100 * space.dead) / Math.max(stored, 1), "dead"]),
     space.limit ? [row("Of the limit", `${bytes(space.used)} of ${bytes(space.limit)}`),
       bar([(100 * space.used) / space.limit])] : [],
-    space.disks.map((disk) => row(space.disks.length > 1 ? `Free, ${disk.path}` : "Free on the disk",
+    space.disks.map((disk) => row(space.disks.length > 1 ? `Free, ${disk.path}` : "Free",
       bytes(disk.free))));
 };
 
+// Parts of the memory that were ever taken: a line that came stays.
+const taken = new Set();
 const memory = ({ clients, memory: of }) => {
-  const parts = Object.entries(of.parts).filter(([, size]) => size > 0);
+  Object.entries(of.parts).forEach(([name, size]) => size > 0 && taken.add(name));
+  const parts = Object.entries(of.parts).filter(([name]) => taken.has(name));
   show("memory",
-    big(number(clients.count)), say(`of at most ${counted(clients.most, "client")} are connected.`),
+    big(digits(clients.count)), say(`of at most ${counted(clients.most, "client")} are connected.`),
     row("The process", of.resident === null ? "–" : bytes(of.resident)),
     of.resident === null ? [] : bar([(100 * of.resident) / of.machine]),
     row("The store", `${bytes(sum(parts.map(([, size]) => size)))} of ${bytes(of.limit)}`),
@@ -154,8 +166,8 @@ const levels = ({ space, files }) => {
       row(`Level ${level.level}, ${counted(level.tables, "table")}`, bytes(level.bytes)),
       bar([(100 * level.bytes) / most])])
     : quiet("No tables yet: new keys are in memory and in the log."),
-    say(`About ${bytes(space.data)} of keys and values, of which ${bytes(space.unflushed)} are not in tables yet.`));
-  const list = files.list;
+    say(`About ${bytes(space.data)} of keys and values. Of the log ${bytes(space.unflushed)} is not in tables yet.`));
+  const list = files.list.filter(({ bytes: size, live }) => size ?? live);
   const top = Math.max(1, ...list.map((file) => file.bytes ?? file.live));
   const column = ({ name, bytes: size, live }) => {
     const whole = size ?? live;
@@ -165,49 +177,53 @@ const levels = ({ space, files }) => {
     inner.style.height = `${(100 * live) / Math.max(whole, 1)}%`;
     return outer;
   };
+  const columns = h("div", { className: "columns", role: "img",
+    ariaLabel: `Live and dead bytes of ${counted(list.length, "file")}` }, list.map(column));
+  columns.style.columnGap = `min(2px, ${25 / list.length}%)`;
   show("files", list.length
-    ? [h("div", { className: "columns", role: "img", ariaLabel: `Live and dead bytes of ${counted(list.length, "file")}` },
-      list.map(column)),
+    ? [columns,
       h("p", { className: "quiet" }, h("span", { className: "key live" }, "live"), h("span", { className: "key gone" }, "dead"))]
-    : quiet("No value files yet."),
+    : quiet("No value files yet: new values are in the log."),
     say(`${counted(files.count, "file")}${files.groups ? `, and ${counted(files.groups, "group")} of values` : ""}; ` +
       `${bytes(space.values)} of logs and values outside the index.`));
 };
 
+// Jobs that are shown: so many that the table does not change its height.
+const JOBS = 8;
 const work = ({ jobs, stalls }) => {
   const state = (job) => {
     if (job.error) return h("span", { className: "tag failed" }, "failed");
     return job.ended ? "" : h("span", { className: "tag" }, "running");
   };
-  const waited = stalls.filter((stall) => stall.recent > 0);
+  const waited = stalls.filter((stall) => stall.count > 0);
   show("work",
     jobs.length
-      ? h("div", { className: "scroll" }, table("Jobs", ["Job", "", "Read", "Written", "Time", "Why"], jobs.map((job) => [
+      ? h("div", { className: "scroll" }, table("Jobs", ["Job", "", "Read", "Written", "Time", "Why"], jobs.slice(0, JOBS).map((job) => [
         job.job, state(job), bytes(job.bytes), job.ended ? bytes(job.written) : "", span(job.seconds),
         { rest: job.error ?? job.why }]), [2, 3, 4]))
       : quiet("No job has run since the start."),
     say(waited.length
       ? `Writers waited in the last five minutes: ${waited.map((stall) =>
-        `for ${stall.cause} ${counted(stall.recent, "time")}, ${span(stall.recent_seconds)}`).join("; ")}.`
+        `for ${stall.cause} ${counted(stall.count, "time")}, ${span(stall.seconds)}`).join("; ")}.`
       : "No writer waited for this work in the last five minutes."));
+};
+
+const failure = async (answer) => {
+  const text = await answer.text();
+  try { return new Error(JSON.parse(text).error); } catch { return new Error(text); }
 };
 
 const edit = async (database, words) => {
   const body = JSON.stringify({ database, words });
   const headers = { "Content-Type": "application/json", "X-Cleave-Page": "1" };
   const answer = await fetch("/api/edit", { method: "POST", headers, body });
-  if (!answer.ok) {
-    const text = await answer.text();
-    let why = text;
-    try { why = JSON.parse(text).error; } catch { /* The text itself says why. */ }
-    throw new Error(why);
-  }
+  if (!answer.ok) throw await failure(answer);
 };
 
 const people = ({ slow, clients, server }) => {
   show("slow", slow.length
     ? table("Slow commands", ["When", "Time", "Command"], slow.map((call) => [
-      new Date(call.at * 1000).toLocaleTimeString("en-GB"), micros(call.micros),
+      moment(new Date(call.at * 1000)), micros(call.micros),
       { rest: h("code", {}, call.args.join(" ")) }]), [1])
     : quiet("No command was slow."));
   const kill = (client) => h("button", {
@@ -219,9 +235,10 @@ const people = ({ slow, clients, server }) => {
     },
   }, "Send away");
   show("clients", clients.list.length
-    ? table("Clients", ["Address", "Name", "Database", "Connected", "Silent", ""], clients.list.map((client) => [
+    ? [table("Clients", ["Address", "Name", "Database", "Connected", "Silent", ""], clients.list.map((client) => [
       client.address, client.name, client.database, span(client.age),
-      client.idle === null ? "" : span(client.idle), server.edits ? kill(client) : ""]), [2, 3, 4])
+      client.idle === null ? "" : span(client.idle), server.edits ? kill(client) : ""]), [2, 3, 4]),
+    clients.list.length < clients.count ? say(`The first ${clients.list.length} of ${digits(clients.count)}.`) : []]
     : quiet("No client is connected."));
 };
 
@@ -239,6 +256,7 @@ const tell = (figures) => {
 };
 
 const link = (state, text) => {
+  if (at("link").textContent === text) return;
   at("link").className = state;
   at("link").textContent = text;
   document.body.classList.toggle("lost", state === "lost");
@@ -254,7 +272,8 @@ const watch = () => {
   };
   live.onerror = () => {
     since ??= new Date().toLocaleTimeString("en-GB");
-    link("lost", `The server does not answer since ${since}; trying again`);
+    link("lost", "Trying again");
+    judge("alarm", `The server does not answer since ${since}.`, []);
     if (live.readyState !== EventSource.CLOSED) return;
     setTimeout(watch, 3000);
     fetch("/api/keys").then(({ status }) => status === 401 && location.assign("/login"), () => {});
@@ -266,12 +285,13 @@ const toHex = (text) => [...new TextEncoder().encode(text)].map((byte) => byte.t
 const toBytes = (shown) => (typeof shown === "string"
   ? new TextEncoder().encode(shown)
   : Uint8Array.from(shown.hex.match(/../g) ?? [], (pair) => parseInt(pair, 16)));
+const short = (text) => (text.length > 200 ? `${text.slice(0, 200)}…` : text);
 const toText = (shown) => (shown?.hex === undefined ? String(shown) : new TextDecoder().decode(toBytes(shown)));
 const database = () => Number(at("database").value);
 
 const ask = async (path, query) => {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) throw await failure(answer);
   return answer.json();
 };
 
@@ -284,11 +304,12 @@ const list = async (from = "") => {
         currentTarget.setAttribute("aria-current", "true");
         open(key);
       },
-    }, key.text || "(the empty key)"))));
+    }, short(key.text) || "(the empty key)"))));
+    at("value").replaceChildren(...(keys.length ? [quiet("Choose a key to see its value.")] : []));
     at("pages").replaceChildren(
       ...(from ? [h("button", { className: "plain", onclick: () => list() }, "First page")] : []),
       ...(next ? [h("button", { className: "plain", onclick: () => list(next) }, "Next page")] : []),
-      quiet(keys.length ? counted(keys.length, "key") : "No key begins so."));
+      quiet(keys.length ? counted(keys.length, "key") : at("prefix").value ? "No key begins so." : "No keys yet."));
   } catch (why) {
     at("pages").replaceChildren(quiet(why.message));
   }
@@ -330,18 +351,25 @@ const text = (shown) => {
   return [h("p", { className: "tools" }, buttons), place];
 };
 
-// The elements of a collection: those of a scan stand behind its cursor.
-const elements = (kind, value) => {
-  if (kind === "stream") {
-    const rows = value.map(([id, fields]) => [toText(id), { rest: fields.map(toText).join(" ") }]);
-    return h("div", { className: "scroll" }, table("Entries", ["Entry", "Fields and values"], rows));
-  }
-  const items = Array.isArray(value[1]) ? value[1] : value;
-  const pairs = kind === "hash" || kind === "zset";
-  const rows = pairs
-    ? items.flatMap((item, place) => (place % 2 ? [] : [[toText(item), { rest: toText(items[place + 1]) }]]))
-    : items.map((item) => [{ rest: toText(item) }]);
-  return h("div", { className: "scroll" }, table("Elements", pairs ? ["Element", "Value"] : ["Element"], rows));
+// What types of collections are called, and what their elements have.
+const KINDS = {
+  hash: ["hash", "Field", "Value"],
+  list: ["list", "Place", "Value"],
+  set: ["set", "Member"],
+  stream: ["stream", "Entry", "Fields and values"],
+  zset: ["sorted set", "Member", "Score"],
+};
+
+const elements = ({ type, rows, len }) => {
+  const [, ...heads] = KINDS[type];
+  const cells = ([first, ...rest]) => (heads.length === 1 || type === "zset"
+    ? [{ rest: toText(first) }, ...rest.map(toText)]
+    : [toText(first), { rest: rest.map(toText).join(" ") }]);
+  if (!rows.length) return [];
+  return [
+    h("div", { className: "scroll" }, table("Elements", heads, rows.map(cells), type === "zset" ? [1] : [])),
+    ...(rows.length < len ? [quiet(`The first ${rows.length} are shown.`)] : []),
+  ];
 };
 
 const changes = (key, told) => {
@@ -356,10 +384,10 @@ const changes = (key, told) => {
       area ? h("button", { onclick: () => run("set", of, area.value, "keepttl") }, "Save") : null,
       seconds,
       h("button", { onclick: () => seconds.value && run("pexpire", of, String(1000 * seconds.value)) }, "Expire after"),
-      told.millis_left >= 0 ? h("button", { onclick: () => run("persist", of) }, "Keep") : null,
+      told.millis_left === null ? null : h("button", { onclick: () => run("persist", of) }, "Never expire"),
       h("button", {
         className: "danger",
-        onclick: () => confirm(`Delete ${key.text}?`) && run("del", of).then(() => list()),
+        onclick: () => confirm(`Delete ${short(key.text)}?`) && run("del", of).then(() => list()),
       }, "Delete")),
   ];
 };
@@ -369,15 +397,14 @@ const open = async (key) => {
   try {
     const told = await ask("/api/key", { database: database(), key: key.key });
     if (told.type === "none") return place.replaceChildren(quiet("The key is not there any more."));
-    const begin = told.len > 65536 ? ", of which the first 64 KiB are shown" : "";
-    const size = told.type === "string" ? `${bytes(told.len)}${begin}` : counted(told.len ?? 0, "element");
-    const life = told.millis_left >= 0 ? `expires in ${span(told.millis_left / 1000)}` : "does not expire";
-    const error = told.value?.error;
+    const more = told.type === "string" && told.len > 65536 ? ", of which the first 64 KiB are shown" : "";
+    const size = told.type === "string" ? `${bytes(told.len)}${more}` : counted(told.len, "element");
+    const life = told.millis_left !== null ? `expires in ${span(told.millis_left / 1000)}` : "does not expire";
     place.replaceChildren(
-      h("p", {}, h("b", { className: "mono" }, key.text)),
-      h("p", { className: "quiet" }, h("span", { className: "tag" }, told.type), ` ${size}, ${life}`),
-      ...(error || told.value === null ? [quiet(error ?? "The value is not shown.")]
-        : told.type === "string" ? text(told.value) : [elements(told.type, told.value)]),
+      h("p", {}, h("b", { className: "mono" }, short(key.text))),
+      h("p", { className: "quiet" }, h("span", { className: "tag" }, KINDS[told.type]?.[0] ?? told.type),
+        ` ${size}, ${life}`),
+      ...(told.type === "string" ? text(told.value) : elements(told)),
       ...(server.edits ? changes(key, told).filter(Boolean) : []));
   } catch (why) {
     place.replaceChildren(quiet(why.message));

@@ -89,14 +89,15 @@ const verdict = ({ advice, calls, p99 }) => {
 };
 
 const operations = ({ calls }) => {
-  const rate = sum(calls.map((group) => group.seconds.at(-1) ?? 0));
-  const peak = Math.max(1, ...calls.flatMap((group) => group.seconds));
-  at("rate").textContent = digits(rate);
-  at("peak").textContent = peak > 1 ? `peak ${digits(peak)}` : "";
+  const rates = calls[0].seconds.map((_, place) => sum(calls.map((group) => group.seconds[place])));
+  const most = Math.max(0, ...rates);
+  const top = Math.max(1, ...calls.flatMap((group) => group.seconds));
+  at("rate").textContent = digits(rates.at(-1) ?? 0);
+  at("peak").textContent = most ? `peak ${digits(most)}` : "";
   at("spark").replaceChildren(...calls.filter((group) => group.seconds.some(Boolean)).map((group) => {
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     const from = 300 - group.seconds.length;
-    const points = group.seconds.map((value, place) => `${from + place},${79 - (78 * value) / peak}`);
+    const points = group.seconds.map((value, place) => `${from + place},${79 - (78 * value) / top}`);
     path.setAttribute("d", `M${from},80L${points.join("L")}L300,80`);
     path.setAttribute("class", group.group);
     return path;

@@ -6,6 +6,7 @@
 
 mod budget;
 mod socket;
+mod gathered;
 mod connection;
 mod listener;
 mod housekeeping;
@@ -46,7 +47,7 @@ const STOP_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 struct Door {
     clients: Arc<AtomicUsize>,
-    accepted: UnboundedSender<Accepted>,
+    accepted: UnboundedSender<(Accepted, WorkerPlace)>,
 }
 
 /// A thread that runs connections.
@@ -210,6 +211,13 @@ impl Running {
 /// The place of a client at its worker, which is free when this is dropped, even by a panic.
 struct WorkerPlace(Arc<AtomicUsize>);
 
+impl WorkerPlace {
+    fn take(clients: &Arc<AtomicUsize>) -> Self {
+        clients.fetch_add(1, Ordering::Relaxed);
+        Self(clients.clone())
+    }
+}
+
 impl Drop for WorkerPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -242,26 +250,23 @@ fn worker(number: usize, rooms: Rooms, beats: Option<Arc<WorkerBeats>>) -> io::R
 }
 
 async fn serve_all(
-    mut sockets: UnboundedReceiver<Accepted>,
+    mut sockets: UnboundedReceiver<(Accepted, WorkerPlace)>,
     rooms: Rooms,
     clients: Arc<AtomicUsize>,
 ) {
-    while let Some(socket) = tokio::select! {
+    while let Some((socket, place)) = tokio::select! {
         socket = sockets.recv() => socket,
         () = rooms.shared.stop.cancelled() => None,
     } {
-        let (rooms, place) = (rooms.clone(), WorkerPlace(clients.clone()));
+        let rooms = rooms.clone();
         tokio::task::spawn_local(async move {
             // A client that has gone is no error of the server.
             let _ = connection::serve(socket, rooms).await;
             drop(place);
         });
     }
-    // Clients that were accepted and never served.
-    sockets.close();
-    while sockets.try_recv().is_ok() {
-        clients.fetch_sub(1, Ordering::Relaxed);
-    }
+    // Clients that were accepted and never served leave with it.
+    drop(sockets);
     let begun = tokio::time::Instant::now();
     while clients.load(Ordering::Relaxed) > 0 && begun.elapsed() < STOP_TIME {
         tokio::time::sleep(Duration::from_millis(5)).await;

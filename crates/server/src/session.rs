@@ -4,6 +4,7 @@ mod about;
 mod acl;
 mod calls;
 mod shown;
+mod published;
 mod slow_log;
 mod latency;
 mod subscriptions;
@@ -17,7 +18,7 @@ mod login;
 mod transaction;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
@@ -134,9 +135,14 @@ impl ClientSession {
         self.syncs.unwrap_or_else(|| shared.config.load().appendfsync == AppendFsync::Always)
     }
 
-    /// Says that the next command begins now.
-    pub fn begin(&mut self) {
-        self.calls.begin();
+    /// Says that the next command begins at a time.
+    pub fn begin(&mut self, at: Instant) {
+        self.calls.begin(at);
+    }
+
+    /// When the next command begins: at the end of the last one, if nothing else was said.
+    pub fn begun(&self) -> Instant {
+        self.calls.begun()
     }
 
     fn answer(
@@ -261,7 +267,9 @@ impl ClientSession {
                 shared.monitors.remove(&self.client);
                 self.client.set_queued(None);
                 self.client.choose(|chosen| *chosen = Chosen::default());
+                let takes_long = self.takes_long;
                 *self = Self::new(shared, self.client.clone(), self.calls.times());
+                self.takes_long = takes_long;
                 Ok(Reply::Status("RESET"))
             }
             "monitor" => match shared.monitors.add(&self.client) {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_server::{Config, Running, start};
 
@@ -11,9 +11,13 @@ struct Server(Option<Running>);
 
 impl Server {
     fn start(dir: &tempfile::TempDir, client_memory: usize) -> Self {
+        Self::with(dir, |config| config.client_memory = client_memory)
+    }
+
+    fn with(dir: &tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::new(dir.path().join("store"));
         config.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        config.client_memory = client_memory;
+        change(&mut config);
         Self(Some(start(config).unwrap()))
     }
 
@@ -41,7 +45,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         let running = self.0.take().unwrap();
         running.stop();
-        running.wait().unwrap();
+        let stopped = running.wait();
+        if !std::thread::panicking() {
+            stopped.unwrap();
+        }
     }
 }
 
@@ -171,7 +178,138 @@ fn resident_kib() -> u64 {
     resident.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Eight clients ask for 100 MB each and take nothing, then all of it.
+/// A client that has written a string of `len` bytes.
+fn with_string(server: &Server, len: usize) -> TcpStream {
+    let mut client = server.connect();
+    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${len}\r\n");
+    client.write_all(&[head.as_bytes(), &vec![b'v'; len], b"\r\n"].concat()).unwrap();
+    client.read_exact(&mut [0; 5]).unwrap();
+    client
+}
+
+/// Replies that wait for their clients are memory of these, too.
+#[test]
+fn who_is_sent_more_than_there_is_room_for_is_sent_away() {
+    const LEN: usize = 8 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 20 << 20);
+    drop(with_string(&server, LEN));
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.write_all(b"PING\r\n").unwrap();
+        client.read_exact(&mut [0; 7]).unwrap();
+    }
+    clients.iter_mut().for_each(|it| it.write_all(b"GET a\r\nQUIT\r\n").unwrap());
+    let listed = || {
+        let (mut client, mut replies) = (server.connect(), String::new());
+        client.write_all(b"CLIENT LIST\r\nQUIT\r\n").unwrap();
+        let _ = client.read_to_string(&mut replies);
+        replies.matches("id=").count()
+    };
+    let begun = Instant::now();
+    while listed() > 8 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "all are kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let whole = clients.iter_mut().map(|client| {
+        let taken = std::io::copy(client, &mut std::io::sink());
+        taken.is_ok_and(|taken| taken as usize > LEN)
+    });
+    assert!((1..8).contains(&whole.filter(|is_whole| *is_whole).count()));
+    while !server.answers() {}
+}
+
+#[test]
+fn a_long_command_that_was_run_takes_no_memory() {
+    const KEYS: usize = 100_000;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 16 << 20);
+    let command = [format!("*{}\r\n$3\r\nDEL\r\n", KEYS + 1), "$1\r\na\r\n".repeat(KEYS)].concat();
+    let idle = (0..8).map(|_| {
+        let mut client = server.connect();
+        client.write_all(command.as_bytes()).unwrap();
+        let mut reply = [0; 4];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b":0\r\n");
+        client
+    });
+    assert_eq!(idle.collect::<Vec<_>>().len(), 8);
+}
+
+#[test]
+fn a_client_with_much_to_do_leaves_others_their_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::with(&dir, |config| config.workers = 1);
+    let mut greedy = with_string(&server, 1 << 20);
+    greedy.write_all(&b"BITCOUNT a\r\n".repeat(1300)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(server.answers());
+    greedy.set_nonblocking(true).unwrap();
+    let read = greedy.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(read, Err(std::io::ErrorKind::WouldBlock), "the first one is done before");
+}
+
+/// Writes that come together are one batch, which fails as one.
+#[test]
+fn a_key_that_is_too_long_fails_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 64 << 20);
+    let set = |key: &str| format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n$1\r\nv\r\n", key.len());
+    let mut client = server.connect();
+    let lines = [set("a"), set(&"k".repeat(65_534)), set("b"), "QUIT\r\n".to_owned()];
+    client.write_all(lines.concat().as_bytes()).unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    let firsts: Vec<&str> = replies.lines().filter_map(|line| line.get(..3)).collect();
+    assert_eq!(firsts, ["+OK", "-ER", "+OK", "+OK"], "{replies}");
+}
+
+#[test]
+fn clients_that_take_nothing_delay_no_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 64 << 20);
+    let mut client = with_string(&server, 1 << 20);
+    client.write_all(&b"GET a\r\n".repeat(100)).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    drop(server);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn clients_that_wait_for_a_lock_keep_no_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 64 << 20);
+    let mut holder = server.connect();
+    let script = "local n = redis.call('time')[1] repeat until redis.call('time')[1] - n > 3";
+    holder.write_all(format!("EVAL \"{script}\" 1 held\r\n").as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut writers: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    writers.iter_mut().for_each(|it| it.write_all(b"INCR held\r\n").unwrap());
+    std::thread::sleep(Duration::from_millis(300));
+    let mut client = server.connect();
+    client.write_all(b"WAITAOF 1 0 0\r\nQUIT\r\n").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "*2\r\n:1\r\n:0\r\n+OK\r\n");
+    holder.set_nonblocking(true).unwrap();
+    let read = holder.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(read, Err(std::io::ErrorKind::WouldBlock), "it was answered behind the script");
+    let mut numbers: Vec<u32> = writers
+        .iter_mut()
+        .map(|writer| {
+            writer.write_all(b"QUIT\r\n").unwrap();
+            let mut replies = String::new();
+            writer.read_to_string(&mut replies).unwrap();
+            let number = replies.strip_prefix(':').and_then(|it| it.strip_suffix("\r\n+OK\r\n"));
+            number.unwrap().parse().unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+}
+
+/// Eight clients ask for 100 MB each and take nothing, then all of it. Their sessions begin anew.
 #[test]
 fn long_replies_take_little_memory() {
     const FIELDS: usize = 400;
@@ -187,7 +325,7 @@ fn long_replies_take_little_memory() {
     writer.read_to_end(&mut Vec::new()).unwrap();
     let before = resident_kib();
     let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
-    clients.iter_mut().for_each(|it| it.write_all(b"HGETALL a\r\nQUIT\r\n").unwrap());
+    clients.iter_mut().for_each(|it| it.write_all(b"RESET\r\nHGETALL a\r\nQUIT\r\n").unwrap());
     std::thread::sleep(Duration::from_millis(700));
     assert!(server.answers());
     let more = resident_kib().saturating_sub(before);
@@ -195,7 +333,7 @@ fn long_replies_take_little_memory() {
     for client in &mut clients {
         let len = std::io::copy(client, &mut std::io::sink()).unwrap() as usize;
         let of_field = "$3\r\n000\r\n$262144\r\n\r\n".len() + LEN;
-        assert_eq!(len, "*800\r\n+OK\r\n".len() + FIELDS * of_field);
+        assert_eq!(len, "+RESET\r\n*800\r\n+OK\r\n".len() + FIELDS * of_field);
     }
 }
 

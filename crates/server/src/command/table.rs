@@ -142,11 +142,16 @@ impl CommandRow {
         self.name.starts_with("eval")
     }
 
+    /// Whether it publishes a message.
+    pub fn publishes(&self) -> bool {
+        matches!(self.name, "publish" | "spublish")
+    }
+
     /// Whether it, or what it runs, may write or publish.
     pub fn may_write(&self) -> bool {
         self.is(flag::WRITE | flag::KEEPS)
             || self.is_script() && !self.is(flag::READONLY)
-            || matches!(self.name, "publish" | "spublish")
+            || self.publishes()
     }
 
     /// Whether it is called by two words.

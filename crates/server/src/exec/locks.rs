@@ -1,6 +1,6 @@
 //! Locks of keys: a write holds those of its keys from its first read until it is committed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -9,26 +9,25 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Number of locks, which all keys share: a power of two.
 const STRIPES: usize = 4096;
 
+/// How long a thread waits for a lock of a key: one that holds it for longer, as a script may, must
+/// not take the threads of all who wait.
+const WAIT: Duration = Duration::from_millis(2);
+
 /// The locks of all keys of a server.
-pub struct Locks {
-    stripes: Box<[Mutex<()>]>,
-    /// Commands that have waited for another one.
-    waits: AtomicU64,
-}
+pub struct Locks(Box<[Mutex<()>]>);
 
 /// The held locks of a command.
 pub type Held<'a> = SmallVec<[MutexGuard<'a, ()>; 2]>;
 
 impl Default for Locks {
     fn default() -> Self {
-        let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
-        Self { stripes, waits: AtomicU64::new(0) }
+        Self((0..STRIPES).map(|_| Mutex::default()).collect())
     }
 }
 
 impl Locks {
-    /// Takes the locks of `keys`, in whatever database, since some commands have two; waits for
-    /// those that others hold if `may_wait`, else has none.
+    /// Takes the locks of `keys`, in whatever database, since some commands have two. If others
+    /// hold one, and do so longer than a wait that `may_wait` allows, there are none.
     pub fn take<'a, 'k>(
         &'a self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -39,19 +38,17 @@ impl Locks {
         // One order for all, so that no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
-        stripes.into_iter().map(|stripe| self.one(&self.stripes[stripe], may_wait)).collect()
+        let locks = stripes.into_iter().map(|stripe| &self.0[stripe]);
+        let held = locks.map(|it| if may_wait { it.try_lock_for(WAIT) } else { it.try_lock() });
+        held.collect()
     }
 
-    /// Takes all locks: for what changes keys that it does not name.
+    /// Takes all locks, for what changes keys that it does not name; waits for them, however long,
+    /// if `may_wait`.
     pub fn take_all(&self, may_wait: bool) -> Option<Held<'_>> {
-        self.stripes.iter().map(|stripe| self.one(stripe, may_wait)).collect()
-    }
-
-    fn one<'a>(&self, stripe: &'a Mutex<()>, may_wait: bool) -> Option<MutexGuard<'a, ()>> {
-        stripe.try_lock().or_else(|| {
-            self.waits.fetch_add(1, Ordering::Relaxed);
-            may_wait.then(|| stripe.lock())
-        })
+        let locks = self.0.iter();
+        let held = locks.map(|it| if may_wait { Some(it.lock()) } else { it.try_lock() });
+        held.collect()
     }
 }
 
@@ -69,6 +66,7 @@ mod tests {
         assert_eq!(held.len(), 2);
         assert!(take(&["a"], false).is_none() && take(&["c", "b"], false).is_none());
         drop(take(&["c"], false).unwrap());
+        assert!(take(&["c", "b"], true).is_none());
         assert!(locks.take_all(false).is_none());
         drop(held);
         assert_eq!(locks.take_all(true).unwrap().len(), STRIPES);

@@ -3,7 +3,6 @@
 mod sweep;
 mod audit;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -45,8 +44,6 @@ pub struct Store {
     /// Clients that wait for keys.
     pub waiters: Waiters,
     ranks: Ranks,
-    /// The number of the last write.
-    written: AtomicU64,
 }
 
 impl Store {
@@ -76,7 +73,6 @@ impl Store {
             watches: Watches::default(),
             waiters: Waiters::default(),
             ranks: Ranks::default(),
-            written: AtomicU64::new(0),
         })
     }
 
@@ -120,7 +116,7 @@ impl Store {
             let held = self.locks.take(all, may_wait)?;
             // A client may have begun to wait before the locks were there.
             let wanted = self.waiters.more_keys(keys);
-            if wanted.iter().all(|key| more.contains(key)) {
+            if wanted.is_subset(&more) {
                 return Some(held);
             }
             more = wanted;
@@ -135,7 +131,7 @@ impl Store {
             true => self.db.write_numbered(&batch, Durability::Os),
             false => self.db.try_write(&batch, Durability::Os),
         };
-        let seq = written.map_err(failed).inspect_err(|halt| {
+        written.map_err(failed).inspect_err(|halt| {
             if !matches!(halt, Halt::Wait) {
                 self.ranks.forget(effects.ranked_all().map(|(id, ..)| id));
             }
@@ -143,13 +139,12 @@ impl Store {
         if !effects.ranked.is_empty() {
             self.ranks.count(effects.ranked_all());
         }
-        self.written.fetch_max(seq, Ordering::AcqRel);
         Ok(())
     }
 
-    /// The number of the last write.
+    /// The number of the last write that a command may have seen.
     pub fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
+        self.db.snapshot().seq()
     }
 
     fn batch(&self, effects: &Effects<'_>) -> cleavedb::Result<WriteBatch> {
@@ -315,5 +310,23 @@ impl Reads for StoredRecords<'_> {
 
     fn has_ranks(&self, id: u64) -> bool {
         self.at.is_none() && self.store.ranks.ask(id, |_| ()).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb::Options;
+
+    use super::*;
+
+    /// A write can be read before its commit has returned.
+    #[test]
+    fn what_can_be_read_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
+        let mut batch = store.db.batch();
+        batch.keyspace(&store.databases[0]).put("key", "value").unwrap();
+        let seq = store.db.write_numbered(&batch, Durability::Os).unwrap();
+        assert_eq!(store.written(), seq);
     }
 }

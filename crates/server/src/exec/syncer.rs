@@ -1,4 +1,4 @@
-//! One thread that syncs for all clients: replies wait for it, workers do not.
+//! One thread that syncs for all clients: replies wait for it if they are to, workers do not.
 
 use cleavedb::Db;
 use parking_lot::{Condvar, Mutex};
@@ -60,6 +60,13 @@ impl Syncer {
         Some(wanted.seq)
     }
 
+    /// Has the write `seq`, and all before it, survive a loss of power soon.
+    pub fn want(&self, seq: u64) {
+        let mut wanted = self.wanted.lock();
+        wanted.seq = wanted.seq.max(seq);
+        self.wake.notify_one();
+    }
+
     /// Waits until the write `seq`, and all before it, survive a loss of power. Returns whether
     /// they do.
     pub async fn until_durable(&self, seq: u64) -> bool {
@@ -67,11 +74,7 @@ impl Syncer {
             return true;
         }
         let mut durable = self.durable.subscribe();
-        {
-            let mut wanted = self.wanted.lock();
-            wanted.seq = wanted.seq.max(seq);
-            self.wake.notify_one();
-        }
+        self.want(seq);
         let is_done = |durable: &Durable| durable.seq >= seq || durable.has_failed;
         durable.wait_for(is_done).await.is_ok_and(|durable| durable.seq >= seq)
     }

@@ -1,10 +1,11 @@
 //! Clients that wait for keys, as `BLPOP` does: a write that gives such a key elements serves them
 //! in its own batch, before another command gets at the key, in the order in which they came.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bumpalo::Bump;
 use parking_lot::Mutex;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
@@ -36,10 +37,11 @@ pub struct WaitingCommand {
 }
 
 impl WaitingCommand {
-    /// The arguments for one of the keys that it waits for.
-    fn args_for(&self, key: &[u8]) -> Vec<&[u8]> {
+    /// The arguments for one of the keys that it waits for, which lie in `arena`.
+    fn args_for<'a>(&self, key: &[u8], arena: &'a Bump) -> Vec<&'a [u8]> {
         let call = self.calls.iter().find(|(awaited, _)| awaited == key);
-        call.into_iter().flat_map(|(_, args)| args).map(Vec::as_slice).collect()
+        let args = call.into_iter().flat_map(|(_, args)| args);
+        args.map(|argument| &*arena.alloc_slice_copy(argument)).collect()
     }
 }
 
@@ -60,11 +62,21 @@ struct WaitersState {
     keys: HashMap<Vec<u8>, Vec<u64>>,
 }
 
-/// A command that was run for a client that waited; the client gets its reply once it is committed.
-pub struct Served {
+/// A client for which a command runs. If this is dropped, it waits on.
+pub struct ClaimedClient<'w> {
+    waiters: &'w Waiters,
     number: u64,
-    reply: Reply,
+    command: Arc<WaitingCommand>,
 }
+
+impl Drop for ClaimedClient<'_> {
+    fn drop(&mut self) {
+        self.waiters.release(self.number);
+    }
+}
+
+/// A client for which a command was run; it gets the reply once that is committed.
+pub type Served<'w> = (ClaimedClient<'w>, Reply);
 
 /// The clients that wait for keys.
 #[derive(Default)]
@@ -137,38 +149,35 @@ impl Waiters {
     }
 
     /// The other keys that who changes `keys` has to hold: those of commands that wait for them.
-    pub fn more_keys(&self, keys: &[&[u8]]) -> Vec<Vec<u8>> {
-        let mut more = Vec::<Vec<u8>>::new();
+    pub fn more_keys(&self, keys: &[&[u8]]) -> BTreeSet<Vec<u8>> {
+        let mut more = BTreeSet::new();
         if self.is_empty() {
             return more;
         }
         let state = self.state.lock();
-        let add = |more: &mut Vec<Vec<u8>>, key: &[u8]| {
+        let mut left = keys.to_vec();
+        while let Some(key) = left.pop() {
             let waiting = state.keys.get(key).into_iter().flatten();
             let commands = waiting.filter_map(|number| state.clients.get(number));
             for key in commands.flat_map(|client| &client.command.keys) {
                 if !more.contains(key) {
-                    more.push(key.clone());
+                    more.insert(key.clone());
+                    left.push(key);
                 }
             }
-        };
-        keys.iter().for_each(|key| add(&mut more, key));
-        let mut at = 0;
-        while let Some(key) = more.get(at).cloned() {
-            add(&mut more, &key);
-            at += 1;
         }
         more
     }
 
     /// Runs the commands that wait for keys which `effects` has given elements, or which lost what
-    /// they had while a command needs it, behind these. What was run is claimed, until
-    /// [`Waiters::settle`].
-    pub fn serve(
+    /// they had while a command needs it, behind these. What was run is to be committed, and then
+    /// given to [`Waiters::settle`].
+    pub fn serve<'a>(
         &self,
-        mut effects: Effects<'static>,
-        moment: ViewMoment<'_>,
-    ) -> Answer<(Effects<'static>, Vec<Served>)> {
+        mut effects: Effects<'a>,
+        moment: ViewMoment<'a>,
+        arena: &'a Bump,
+    ) -> Answer<(Effects<'a>, Vec<Served<'_>>)> {
         let (mut served, mut at) = (Vec::new(), 0);
         if self.need_keys() {
             let state = self.state.lock();
@@ -179,45 +188,36 @@ impl Waiters {
         while let Some((database, key)) = effects.ready.get(at).cloned() {
             at += 1;
             for number in self.waiting(&key) {
-                let Some(command) = self.claim(number, database) else { continue };
-                let args = command.args_for(&key);
+                let Some(claim) = self.claim(number, database) else { continue };
+                let args = claim.command.args_for(&key, arena);
                 let mut view = moment.view(database).behind(effects);
-                let answer = (command.run)(&args, &mut view);
+                let answer = (claim.command.run)(&args, &mut view);
                 let is_of_kind = || {
                     let kind = |content| match content {
                         KeyContent::Collection(collection) => Some(collection.kind),
                         KeyContent::String(_) => None,
                     };
                     let record = view.record(&key).ok().flatten();
-                    record.and_then(|record| kind(record.content)) == Some(command.kind)
+                    record.and_then(|record| kind(record.content)) == Some(claim.command.kind)
                 };
                 let reply = match answer {
                     Ok(reply) => Some(reply),
                     // The key to which an element was to go has another type.
                     Err(Halt::Error(error)) if is_of_kind() => Some(error),
                     Err(Halt::Error(_) | Halt::Block(_)) => None,
-                    Err(Halt::Wait | Halt::Hold | Halt::Long(_)) => {
-                        self.release(number);
-                        self.settle(served, false);
-                        return Err(Halt::Wait);
-                    }
+                    Err(Halt::Wait | Halt::Hold | Halt::Long(_)) => return Err(Halt::Wait),
                 };
-                effects = view.into_effects().to_owned();
-                match reply {
-                    Some(reply) => served.push(Served { number, reply }),
-                    None => self.release(number),
-                }
+                effects = view.into_effects();
+                served.extend(reply.map(|reply| (claim, reply)));
             }
         }
         Ok((effects, served))
     }
 
-    /// Gives clients their replies, if what was run for them is committed; else they wait on.
-    pub fn settle(&self, served: Vec<Served>, is_committed: bool) {
-        for Served { number, reply } in served {
-            if !is_committed {
-                self.release(number);
-            } else if let Some(client) = self.take(&mut self.state.lock(), number) {
+    /// Gives clients their replies: what was run for them is committed.
+    pub fn settle(&self, served: Vec<Served<'_>>) {
+        for (claim, reply) in served {
+            if let Some(client) = self.take(&mut self.state.lock(), claim.number) {
                 // A client that has gone loses the element, as one does that goes a bit later.
                 let _ = client.reply.send(reply);
             }
@@ -243,14 +243,14 @@ impl Waiters {
         self.state.lock().keys.get(key).cloned().unwrap_or_default()
     }
 
-    fn claim(&self, number: u64, database: usize) -> Option<Arc<WaitingCommand>> {
+    fn claim(&self, number: u64, database: usize) -> Option<ClaimedClient<'_>> {
         let mut state = self.state.lock();
         let client = state.clients.get_mut(&number)?;
         if client.is_claimed || client.command.database != database {
             return None;
         }
         client.is_claimed = true;
-        Some(client.command.clone())
+        Some(ClaimedClient { waiters: self, number, command: client.command.clone() })
     }
 
     fn release(&self, number: u64) {
@@ -290,14 +290,13 @@ mod tests {
         // While it is served the reply may come; if it does not, the wait is over.
         let (second, mut receiver) = waiters.add(waiting(7, &["a"]));
         assert!(waiters.claim(second, 1).is_none());
-        waiters.claim(second, 0).unwrap();
+        let claim = waiters.claim(second, 0).unwrap();
         assert!(waiters.claim(second, 0).is_none() && !waiters.end(7, Reply::Nil));
         assert!(!waiters.remove(second));
-        waiters.settle(vec![Served { number: second, reply: Reply::OK }], false);
+        drop((claim, Reply::OK));
         assert!(receiver.try_recv().is_err() && waiters.is_empty());
         let (third, mut receiver) = waiters.add(waiting(7, &["a"]));
-        waiters.claim(third, 0).unwrap();
-        waiters.settle(vec![Served { number: third, reply: Reply::OK }], true);
+        waiters.settle(vec![(waiters.claim(third, 0).unwrap(), Reply::OK)]);
         assert_eq!((receiver.try_recv(), waiters.len()), (Ok(Reply::OK), 0));
         let (_, mut receiver) = waiters.add(waiting(8, &["a"]));
         assert!(!waiters.end(7, Reply::Nil) && waiters.end(8, Reply::Nil));
@@ -313,7 +312,7 @@ mod tests {
         to_b.keys.push(b"b".into());
         waiters.add(to_b);
         waiters.add(waiting(2, &["b", "c"]));
-        assert_eq!(more("a"), [b"a", b"b", b"c"]);
+        assert_eq!(more("a"), ["a", "b", "c"].map(|key| key.as_bytes().to_vec()).into());
         assert!(more("d").is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -18,7 +19,7 @@ use crate::command::table;
 use crate::exec::{Answer, Halt, View};
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::Reply;
-use crate::session::{ClientSession, RanCommand, now};
+use crate::session::{ClientSession, RanCommand, Waits, now};
 use crate::shared::ServerShared;
 
 /// Keys of a page.
@@ -183,12 +184,13 @@ fn run(
     let mut session = ClientSession::new(shared, client, times);
     session.admit();
     let mut run = |args: &[&[u8]]| {
-        session.begin();
+        session.begin(Instant::now());
         match session.run(shared, args, true) {
             Ok(RanCommand::Reply(reply)) => reply,
-            Ok(RanCommand::Long(_) | RanCommand::Blocked(_)) | Err(_) => {
+            Ok(RanCommand::Long(_) | RanCommand::Blocked(_)) => {
                 Reply::error("ERR the command waits")
             }
+            Err(Waits) => Reply::error("ERR others hold the key for long: try again"),
         }
     };
     run(&[b"SELECT", database.to_string().as_bytes()]);

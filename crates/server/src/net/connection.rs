@@ -2,22 +2,24 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::Rooms;
 use super::budget::Share;
+use super::gathered::{Gathered, NextCommand, gather};
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
-use crate::command::STRING_MAX;
 use crate::exec::{Blind, Effects, Halt, LongReply};
 use crate::resp::reply::Reply;
-use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
+use crate::resp::request::Decoder;
 use crate::session::{BlockedClient, ClientSession, RanCommand, Waits};
 use crate::shared::ServerShared;
 
@@ -31,6 +33,18 @@ const OUTPUT_MAX: usize = 1 << 20;
 /// How long a client may take for a piece of a reply that is read while it is sent: meanwhile the
 /// store keeps what it had when the reply began.
 const TAKEN_MAX: Duration = Duration::from_secs(60);
+
+/// How long a client may take nothing of its replies once the server stops.
+const STOP_TAKEN_MAX: Duration = Duration::from_secs(1);
+
+/// How long the commands of a client run before other clients of the worker get their turn.
+const TURN_TIME: Duration = Duration::from_millis(1);
+
+/// How long a command rests in front of locks that another one holds for long, without a thread.
+const LOCKED_REST: Duration = Duration::from_millis(10);
+
+/// What a client is told that would take more memory than all may take together.
+const TOO_MUCH: &[u8] = b"-ERR the clients take too much memory: see client-memory\r\n";
 
 /// A client.
 struct Connection {
@@ -50,15 +64,23 @@ struct Connection {
 
 /// Serves a client until it goes, or the server stops.
 pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
+    let socket = tokio::select! {
+        socket = socket.enter() => socket?,
+        () = rooms.shared.stop.cancelled() => return Ok(()),
+    };
+    connected(socket, rooms)?.serve().await
+}
+
+/// The connection of a new client.
+fn connected(socket: Socket, rooms: Rooms) -> io::Result<Connection> {
     let Rooms { shared, budget, pool, times } = rooms;
-    let socket = socket.enter().await?;
     let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
     let mut session = ClientSession::new(&shared, client.clone(), times);
     session.takes_long = true;
     shared.observer.clients.fetch_add(1, Ordering::Relaxed);
-    let mut connection = Connection {
+    Ok(Connection {
         socket,
         shared,
         pool,
@@ -68,8 +90,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
         decoder: Decoder::default(),
         session: Some(session),
         client,
-    };
-    connection.serve().await
+    })
 }
 
 /// Nothing is left of a client, even if a panic has ended its connection.
@@ -88,7 +109,6 @@ impl Drop for Connection {
 impl Connection {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
-            self.begin();
             let goes_on = self.run_all().await?;
             self.flush().await?;
             if !goes_on {
@@ -97,11 +117,12 @@ impl Connection {
             if self.input.is_empty() {
                 // A client that waits holds what its session keeps alone.
                 (self.input, self.output) = (BytesMut::new(), BytesMut::new());
+                self.decoder = Decoder::default();
                 if !self.takes_share().await? {
                     return Ok(());
                 }
             }
-            self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
+            self.client.wait(self.shared.seconds());
             let has_mail = tokio::select! {
                 ready = self.socket.readable() => ready.map(|()| false)?,
                 () = self.client.mailbox.arrived() => true,
@@ -138,13 +159,15 @@ impl Connection {
         }
     }
 
-    /// Takes what the client needs of the memory of all clients. Without room it is told.
+    /// Takes what the client needs of the memory of all clients. Without room it is told in place
+    /// of what it would be sent.
     async fn takes_share(&mut self) -> io::Result<bool> {
         let of_session = self.session.as_ref().map_or(0, ClientSession::memory);
-        let has_room = self.share.set(self.input.capacity() + self.decoder.memory() + of_session);
+        let buffers = self.input.capacity() + self.decoder.memory() + self.output.capacity();
+        let has_room = self.share.set(buffers + of_session);
         if !has_room {
-            let why = b"-ERR the clients take too much memory: see client-memory\r\n";
-            self.socket.write_all(why).await?;
+            self.output = BytesMut::from(TOO_MUCH);
+            self.send().await?;
         }
         Ok(has_room)
     }
@@ -164,7 +187,7 @@ impl Connection {
         self.flush().await?;
         let end = async {
             match timeout {
-                Some(time) => tokio::time::sleep(time).await,
+                Some(time) => sleep(time).await,
                 None => std::future::pending().await,
             }
         };
@@ -182,7 +205,10 @@ impl Connection {
                     return Ok(reply.await.unwrap_or(Reply::NilArray));
                 }
                 () = self.client.killed.cancelled() => return gone(),
-                () = shared.stop.cancelled() => return gone(),
+                () = shared.stop.cancelled() => match shared.store.waiters.remove(number) {
+                    true => return gone(),
+                    false => return Ok(reply.await.unwrap_or(Reply::NilArray)),
+                },
                 () = self.client.mailbox.arrived() => {
                     self.take_messages();
                     self.flush().await?;
@@ -222,11 +248,11 @@ impl Connection {
         Ok(Reply::Silence)
     }
 
-    /// Says that the next command begins now.
-    fn begin(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.begin();
-        }
+    /// Says that the next command begins now, and when that is.
+    fn begin(&mut self) -> Instant {
+        let now = Instant::now();
+        self.session.iter_mut().for_each(|session| session.begin(now));
+        now
     }
 
     /// Sends the replies so far. What they tell of survives what it is to survive by then.
@@ -237,22 +263,39 @@ impl Connection {
             {
                 return Err(io::Error::other("a sync has failed: what was written is not known"));
             }
-            self.client.wait(self.shared.seconds.load(Ordering::Relaxed));
-            tokio::select! {
-                written = self.socket.write_all(&self.output) => written?,
+            if !self.takes_share().await? {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            self.send().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is there, unless it is taken too slowly.
+    async fn send(&mut self) -> io::Result<()> {
+        let stop = &self.shared.stop;
+        self.client.wait(self.shared.seconds());
+        while !self.output.is_empty() {
+            let sent = tokio::select! {
+                biased;
+                sent = self.socket.write(&self.output) => sent?,
                 () = self.client.killed.cancelled() => {
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
-            }
-            self.client.wake();
-            self.shared.observer.sent.fetch_add(self.output.len() as u64, Ordering::Relaxed);
-            self.output.clear();
+                () = async { stop.cancelled().await; sleep(STOP_TAKEN_MAX).await } => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            };
+            self.output.advance(sent);
+            self.shared.observer.sent.fetch_add(sent as u64, Ordering::Relaxed);
         }
+        self.client.wake();
         Ok(())
     }
 
     /// Runs the commands that are there as a whole. Returns whether the connection goes on.
     async fn run_all(&mut self) -> io::Result<bool> {
+        let mut begun = self.begin();
         loop {
             let Some(turn) = self.turn() else { return Ok(false) };
             let failed = match turn.committed {
@@ -286,7 +329,7 @@ impl Connection {
             let (is_over, late) = (session.is_over, std::mem::take(&mut session.late));
             if !late.is_zero() {
                 tokio::select! {
-                    () = tokio::time::sleep(late) => {}
+                    () = sleep(late) => {}
                     () = self.shared.stop.cancelled() => {}
                 }
             }
@@ -296,6 +339,13 @@ impl Connection {
             if self.output.len() > OUTPUT_MAX {
                 self.flush().await?;
                 self.begin();
+            }
+            if self.session.as_ref().is_some_and(|it| it.begun() > begun + TURN_TIME) {
+                tokio::task::yield_now().await;
+                if self.client.killed.is_cancelled() {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                begun = self.begin();
             }
         }
     }
@@ -362,7 +412,9 @@ impl Connection {
         if shared.pause.holds(writes) {
             self.flush().await?;
             tokio::select! {
-                () = shared.pause.over(writes) => self.begin(),
+                () = shared.pause.over(writes) => {
+                    self.begin();
+                }
                 () = self.client.killed.cancelled() => {
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
@@ -372,23 +424,37 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs `job` with the session in a thread that may wait.
-    async fn in_pool<T, J>(&mut self, job: J) -> io::Result<T>
+    /// Runs `job` with the session in a thread that may wait; again and again, if others hold its
+    /// locks for long.
+    async fn in_pool<T, J>(&mut self, mut job: J) -> io::Result<T>
     where
         T: Send + 'static,
-        J: FnOnce(&mut ClientSession, &Arc<ServerShared>) -> Result<T, Waits> + Send + 'static,
+        J: FnMut(&mut ClientSession, &Arc<ServerShared>) -> Result<T, Waits> + Send + 'static,
     {
-        let Some(mut session) = self.session.take() else { return Err(io::Error::other("away")) };
         self.shared.observer.in_pool.fetch_add(1, Ordering::Relaxed);
-        let shared = self.shared.clone();
-        let ran = self.pool.spawn_blocking(move || {
-            let ran = job(&mut session, &shared);
-            (session, ran)
-        });
-        // A panic there ends this connection, and its session with it.
-        let (session, ran) = ran.await.map_err(io::Error::other)?;
-        self.session = Some(session);
-        ran.map_err(|Waits| io::Error::other("a command waits where it may not"))
+        loop {
+            let away = || io::Error::other("away");
+            let (mut session, shared) =
+                (self.session.take().ok_or_else(away)?, self.shared.clone());
+            let ran = self.pool.spawn_blocking(move || {
+                // A panic ends this connection, which takes leave for its session then.
+                let ran = catch_unwind(AssertUnwindSafe(|| job(&mut session, &shared)));
+                (session, job, ran)
+            });
+            let (session, same, ran) = ran.await.map_err(io::Error::other)?;
+            (self.session, job) = (Some(session), same);
+            match ran {
+                Ok(Ok(ran)) => return Ok(ran),
+                Ok(Err(Waits)) => {}
+                Err(_) => return Err(io::Error::other("a command has panicked")),
+            }
+            tokio::select! {
+                () = sleep(LOCKED_REST) => {}
+                () = self.client.killed.cancelled() => {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
     }
 }
 
@@ -414,70 +480,34 @@ struct Turn {
     ran: Option<Result<RanCommand, Vec<Vec<u8>>>>,
 }
 
-/// Most commands whose writes are committed together.
-const GATHERED_MAX: usize = 512;
+#[cfg(test)]
+mod tests {
+    use cleavedb::{Db, Options};
 
-/// What comes behind gathered commands.
-enum NextCommand<'a> {
-    /// No command that is there as a whole.
-    Nothing,
-    /// A command that is to be run by itself, and its length.
-    Command(SmallVec<[Cow<'a, [u8]>; 6]>, usize),
-    /// What is no command.
-    Error(ProtocolError),
-}
+    use super::*;
+    use crate::acl::Users;
+    use crate::config::Config;
+    use crate::exec::Store;
+    use crate::net::budget::ClientBudget;
+    use crate::observe::Observer;
+    use crate::topics::TopicKind;
 
-/// Commands at the begin of a buffer that write without a look at what was there.
-struct Gathered<'a> {
-    effects: Effects<'a>,
-    replies: Vec<Reply>,
-    /// The length of the commands in the buffer.
-    len: usize,
-    next: NextCommand<'a>,
-}
-
-/// Gathers the writes at the begin of `input`: one batch of them costs less than each by itself,
-/// and one sync where there is one.
-fn gather<'a>(
-    input: &'a [u8],
-    decoder: &mut Decoder,
-    session: &mut ClientSession,
-    shared: &'a ServerShared,
-    blind: &'a Blind,
-) -> Gathered<'a> {
-    let (mut effects, mut replies, mut len) = (Effects::default(), Vec::new(), 0);
-    let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known(shared) };
-    let next = loop {
-        match decoder.decode(&input[len..], limits) {
-            Err(error) => break NextCommand::Error(error),
-            Ok(None) => {
-                len += decoder.skip_empty();
-                break NextCommand::Nothing;
-            }
-            Ok(Some((ClientRequest::Inline(words), of_command))) => {
-                break NextCommand::Command(
-                    words.into_iter().map(Cow::Owned).collect(),
-                    of_command,
-                );
-            }
-            Ok(Some((ClientRequest::Array(ranges), of_command))) => {
-                let args: SmallVec<[&[u8]; 6]> =
-                    ranges.iter().map(|range| &input[len..][range.clone()]).collect();
-                let is_full = replies.len() >= GATHERED_MAX;
-                let ran = match is_full {
-                    true => None,
-                    false => session.run_blind(shared, blind, &args, &mut effects),
-                };
-                let Some(reply) = ran else {
-                    break NextCommand::Command(
-                        args.into_iter().map(Cow::Borrowed).collect(),
-                        of_command,
-                    );
-                };
-                replies.push(reply);
-                len += of_command;
-            }
-        }
-    };
-    Gathered { effects, replies, len, next }
+    #[tokio::test]
+    async fn a_panic_in_the_pool_leaves_nothing_of_its_client() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
+        let (config, observer) = (Config::new(dir.path()), Observer::new(Arc::default()));
+        let shared = Arc::new(ServerShared::new(config, Users::new(None), store, observer));
+        let (socket, _client) = tokio::net::UnixStream::pair().unwrap();
+        let (pool, times) = (Handle::current(), shared.observer.worker());
+        let rooms = Rooms { shared: shared.clone(), budget: ClientBudget::new(0), pool, times };
+        let mut connection = connected(Socket::Unix(socket), rooms).unwrap();
+        let subscribe = vec![b"SUBSCRIBE".to_vec(), b"topic".to_vec()];
+        connection.run_in_pool(subscribe).await.unwrap();
+        assert_eq!(shared.topics.len(TopicKind::Channel), 1);
+        let ran: io::Result<()> = connection.in_pool(|_, _| panic!("as a test wants it")).await;
+        assert!(ran.is_err());
+        drop(connection);
+        assert_eq!((shared.topics.len(TopicKind::Channel), shared.clients.all().len()), (0, 0));
+    }
 }

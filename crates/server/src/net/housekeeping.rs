@@ -43,7 +43,8 @@ pub(super) async fn each_second(shared: Arc<ServerShared>, beats: Option<Arc<Wor
             }
         }
         if config.appendfsync == AppendFsync::Everysec {
-            sync(&shared).await;
+            // The error of a sync is that of the next write, too.
+            shared.syncer.want(shared.store.written());
         }
     }
 }
@@ -53,14 +54,4 @@ fn note_stalls(shared: Arc<ServerShared>) {
     tokio::task::spawn_blocking(move || {
         shared.observer.work.stalls.note(shared.store.db().metrics().stalls);
     });
-}
-
-/// Makes what was written survive a loss of power.
-async fn sync(shared: &Arc<ServerShared>) {
-    let seq = shared.store.written();
-    if seq > shared.store.db().durable_seq() {
-        let shared = shared.clone();
-        // The error of a sync is that of the next write, too.
-        let _ = tokio::task::spawn_blocking(move || shared.store.db().sync_to(seq)).await;
-    }
 }

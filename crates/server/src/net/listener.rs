@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 
-use super::Door;
 use super::socket::Accepted;
+use super::{Door, WorkerPlace};
 use crate::config::Config;
 use crate::shared::ServerShared;
 
@@ -136,8 +136,8 @@ pub(super) async fn accept(listener: Listener, shared: Arc<ServerShared>, doors:
         // Only a system without keepalive refuses it.
         let _ = socket.keep_alive(config.tcp_keepalive);
         if let Some(door) = doors.iter().min_by_key(clients) {
-            door.clients.fetch_add(1, Ordering::Relaxed);
-            let _ = door.accepted.send(socket);
+            // A worker that stops takes no more.
+            let _ = door.accepted.send((socket, WorkerPlace::take(&door.clients)));
         }
     }
 }

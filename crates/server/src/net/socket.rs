@@ -109,15 +109,19 @@ impl Socket {
         }
     }
 
-    /// Sends all of `output`.
-    pub(super) async fn write_all(&mut self, output: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.write_all(output).await,
+    /// Sends a part of `output`, and waits until one is taken; returns its length.
+    pub(super) async fn write(&mut self, output: &[u8]) -> io::Result<usize> {
+        let sent = match self {
+            Self::Tcp(socket) => socket.write(output).await,
             Self::Tls(socket) => {
-                socket.write_all(output).await?;
-                socket.flush().await
+                let sent = socket.write(output).await?;
+                socket.flush().await.map(|()| sent)
             }
-            Self::Unix(socket) => socket.write_all(output).await,
+            Self::Unix(socket) => socket.write(output).await,
+        };
+        match sent {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            sent => sent,
         }
     }
 

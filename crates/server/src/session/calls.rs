@@ -34,9 +34,14 @@ impl SessionCalls {
         self.times.clone()
     }
 
-    /// Says that the next command begins now.
-    pub(super) fn begin(&mut self) {
-        self.begun = Instant::now();
+    /// Says that the next command begins at a time.
+    pub(super) fn begin(&mut self, at: Instant) {
+        self.begun = at;
+    }
+
+    /// When the next command begins.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// Says that a command runs.

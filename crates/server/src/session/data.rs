@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bumpalo::Bump;
+use cleavedb::KEY_LEN_MAX;
 use smallvec::SmallVec;
 
 use super::script_call::ScriptCall;
-use super::scripts::{self, HowRun};
+use super::scripts::HowRun;
 use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow, flag};
 use crate::exec::{
@@ -120,7 +121,7 @@ impl ClientSession {
             }
             let reply = answer?;
             self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
-            scripts::publish(shared, &published);
+            published.send(&shared.topics);
             return Ok(reply);
         }
     }
@@ -172,10 +173,11 @@ impl ClientSession {
         if effects.ready.is_empty() && !takes_keys {
             return self.commit(shared, &effects, may_wait);
         }
-        let (effects, served) = waiters.serve(effects.to_owned(), moment)?;
-        let committed = self.commit(shared, &effects, may_wait);
-        waiters.settle(served, committed.is_ok());
-        committed
+        let arena = Bump::new();
+        let (effects, served) = waiters.serve(effects, moment, &arena)?;
+        self.commit(shared, &effects, may_wait)?;
+        waiters.settle(served);
+        Ok(())
     }
 
     /// Runs a command that writes without a look at what was there, behind the `effects` of others
@@ -189,7 +191,10 @@ impl ClientSession {
     ) -> Option<Reply> {
         let command = self.checked(shared, args).ok().filter(|command| command.is(flag::BLIND))?;
         let CommandAction::Data(run) = command.action else { return None };
+        // A key that is too long fails by itself, and with long values nothing is gained.
+        let is_long = |argument: &&[u8]| argument.len() > KEY_LEN_MAX;
         if self.transaction.is_open()
+            || args.iter().any(is_long)
             || self.wanted != WantedReplies::All
             || shared.pause.holds(true)
             || self.user.rules.load().denied(command, args).is_some()

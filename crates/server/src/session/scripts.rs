@@ -6,6 +6,7 @@ use std::time::Instant;
 use bumpalo::Bump;
 
 use super::calls::{InnerCall, error_of};
+use super::published::Published;
 use super::script_call::{ARGUMENT_BYTES, ScriptCall};
 use super::{ClientSession, sessionless};
 use crate::acl::Denied;
@@ -20,9 +21,6 @@ use crate::shared::ServerShared;
 /// Most bytes of the arguments of all commands of a script, and what each command counts besides.
 const ARGUMENTS_MAX: usize = 256 << 20;
 const COMMAND_BYTES: usize = 128;
-
-/// What a script has published, and which command did.
-pub(super) type Published<'a> = Vec<(&'static CommandRow, &'a [&'a [u8]])>;
 
 /// How a script runs.
 #[derive(Clone, Copy)]
@@ -39,7 +37,7 @@ pub(super) type RanScript<'a> = (Option<Answer>, View<'a>, Published<'a>);
 
 impl ClientSession {
     /// Runs a script in a transaction, which holds all locks; what it changes is in the view that
-    /// is given back, and nothing if it fails.
+    /// is given back, and what it publishes in `published`, and nothing if it fails.
     pub(super) fn eval_within<'a>(
         &mut self,
         shared: &'a Arc<ServerShared>,
@@ -47,18 +45,19 @@ impl ClientSession {
         args: &[&[u8]],
         arena: &'a Bump,
         view: View<'a>,
+        published: &mut Published<'a>,
     ) -> (Answer, View<'a>) {
         let call = match ScriptCall::of(shared, command.name, args, true) {
             Ok(call) => call,
             Err(halt) => return (Err(halt), view),
         };
         let (before, database) = (view.effects().to_owned(), view.database);
-        let (answer, mut view, published) =
+        let (answer, mut view, by_script) =
             self.run_script(shared, &call, HowRun { has_all: true, may_wait: true }, arena, view);
         view.database = database;
         let answer = answer.unwrap_or(Err(Halt::Wait));
         match answer {
-            Ok(_) => publish(shared, &published),
+            Ok(_) => published.append(by_script),
             Err(_) => view = view.behind(before),
         }
         (answer, view)
@@ -89,7 +88,7 @@ impl ClientSession {
             how,
             arena,
             view,
-            published: Vec::new(),
+            published: Published::default(),
             inner: Vec::new(),
             left: ARGUMENTS_MAX,
             stopped: None,
@@ -114,16 +113,6 @@ impl ClientSession {
             self.end_inner(shared, "lua", &inner);
         }
         (answer, view, published)
-    }
-}
-
-/// Sends what a script has published.
-pub(super) fn publish(shared: &ServerShared, published: &Published<'_>) {
-    for (command, args) in published {
-        match command.name {
-            "publish" => shared.topics.publish(args[1], args[2]),
-            _ => shared.topics.publish_to_shard(args[1], args[2]),
-        };
     }
 }
 
@@ -178,7 +167,7 @@ impl<'a> Host<'_, 'a> {
                 }
             });
         }
-        if self.call.reads_only && (command.is(flag::WRITE | flag::KEEPS) || publishes(command)) {
+        if self.call.reads_only && (command.is(flag::WRITE | flag::KEEPS) || command.publishes()) {
             return no("ERR Write commands are not allowed from read-only scripts.");
         }
         Ok(command)
@@ -211,15 +200,7 @@ impl<'a> Host<'_, 'a> {
                 Err(showing("ERR ", args[0], why))
             }
             CommandAction::Data(run) => run(args, &mut self.view),
-            _ if publishes(command) => {
-                self.published.push((command, args));
-                let kind = crate::topics::TopicKind::Shard;
-                let reach = match command.name {
-                    "publish" => self.shared.topics.reach(args[1]),
-                    _ => self.shared.topics.clients(kind, args[1]),
-                };
-                Ok(Reply::Integer(reach as i64))
-            }
+            _ if command.publishes() => Ok(self.published.add(&self.shared.topics, command, args)),
             _ if command.name == "select" => {
                 self.view.database = keys::database(args[1], self.view.databases)?;
                 Ok(Reply::OK)
@@ -227,10 +208,6 @@ impl<'a> Host<'_, 'a> {
             CommandAction::Session => sessionless::run(self.shared, command.name, args),
         }
     }
-}
-
-fn publishes(command: &CommandRow) -> bool {
-    matches!(command.name, "publish" | "spublish")
 }
 
 impl ScriptHost for Host<'_, '_> {

@@ -6,10 +6,11 @@ use std::time::Instant;
 use bumpalo::Bump;
 
 use super::calls::{InnerCall, error_of};
+use super::published::Published;
 use super::{ClientSession, KEPT_COST, now};
 use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
-use crate::exec::{Answer, ClientWatch, Halt, WatchedKey};
+use crate::exec::{Answer, ClientWatch, Halt, Held, Store, WatchedKey};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
@@ -18,6 +19,9 @@ struct Queued {
     command: &'static CommandRow,
     args: Vec<Vec<u8>>,
 }
+
+/// A queued command with its arguments, as it is called.
+type QueuedCall<'a> = (&'static CommandRow, Vec<&'a [u8]>);
 
 /// The transaction of a session.
 #[derive(Default)]
@@ -152,28 +156,35 @@ impl ClientSession {
         answer
     }
 
+    /// Takes the locks of what commands use, and of what is watched.
+    fn hold<'s>(
+        &self,
+        store: &'s Store,
+        calls: &[QueuedCall<'_>],
+        may_wait: bool,
+    ) -> Option<Held<'s>> {
+        // Which keys a script uses is not known before it has run.
+        let takes_all =
+            |(command, _): &QueuedCall<'_>| command.writes_unnamed() || command.is_script();
+        if calls.iter().any(takes_all) {
+            return store.locks.take_all(may_wait);
+        }
+        let watched = self.transaction.keys.iter().map(|watched| &*watched.key);
+        let named = calls.iter().flat_map(|(command, args)| command.keys_of(args));
+        store.hold(&named.chain(watched).collect::<Vec<_>>(), may_wait)
+    }
+
     fn run_queue(
         &mut self,
         shared: &Arc<ServerShared>,
         queue: &[Queued],
         may_wait: bool,
     ) -> Answer {
-        let calls: Vec<(_, Vec<&[u8]>)> = queue
+        let calls: Vec<QueuedCall<'_>> = queue
             .iter()
             .map(|queued| (queued.command, queued.args.iter().map(Vec::as_slice).collect()))
             .collect();
-        // Which keys a script uses is not known before it has run.
-        let takes_all =
-            |(command, _): &(&CommandRow, _)| command.writes_unnamed() || command.is_script();
-        let _held = if calls.iter().any(takes_all) {
-            shared.store.locks.take_all(may_wait)
-        } else {
-            let watched = self.transaction.keys.iter().map(|watched| &*watched.key);
-            let named = calls.iter().flat_map(|(command, args)| command.keys_of(args));
-            let keys: Vec<&[u8]> = named.chain(watched).collect();
-            shared.store.hold(&keys, may_wait)
-        }
-        .ok_or(Halt::Wait)?;
+        let _held = self.hold(&shared.store, &calls, may_wait).ok_or(Halt::Wait)?;
         let (mut begun, now) = (Instant::now(), now());
         let has_ended = |watched: &WatchedKey| watched.until.is_some_and(|until| until <= now);
         if self.transaction.watched.is_touched() || self.transaction.keys.iter().any(has_ended) {
@@ -184,6 +195,7 @@ impl ClientSession {
         let mut view = moment.view(self.database);
         let mut replies = Vec::with_capacity(calls.len());
         let mut inner = Vec::with_capacity(calls.len());
+        let mut published = Published::default();
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
             let answer = match command.action {
@@ -199,8 +211,12 @@ impl ClientSession {
                 }
                 CommandAction::Session if command.is_script() => {
                     let answer;
-                    (answer, view) = self.eval_within(shared, command, args, &arena, view);
+                    (answer, view) =
+                        self.eval_within(shared, command, args, &arena, view, &mut published);
                     answer
+                }
+                CommandAction::Session if command.publishes() => {
+                    Ok(published.add(&shared.topics, command, args))
                 }
                 CommandAction::Session => {
                     let answer = self.run_own(shared, command, args, may_wait);
@@ -223,6 +239,7 @@ impl ClientSession {
             });
         }
         self.commit_serving(shared, view.into_effects(), moment, may_wait)?;
+        published.send(&shared.topics);
         self.end_inner(shared, &self.client.address, &inner);
         Ok(Reply::Array(replies))
     }

@@ -2,7 +2,7 @@
 
 use crate::Both;
 use crate::scripts::assert_alike;
-use crate::wire::{Client, Value};
+use crate::wire::{Client, Ours, Value, array};
 
 const SCRIPTS: &str = "\
 1 SUBSCRIBE a b
@@ -294,4 +294,27 @@ fn changes_of_keys_are_told_alike() {
         let values = writing.call(&[b"CONFIG", b"GET", b"notify-keyspace-events"]);
         assert_eq!(values[0], values[1]);
     }
+}
+
+/// A subscriber that a transaction tells of a key finds what that has.
+#[test]
+fn a_transaction_publishes_behind_its_commit() {
+    let ours = Ours::start(None);
+    let [mut writer, mut reader, mut subscriber] = [(); 3].map(|()| ours.client());
+    subscriber.call(&[b"SUBSCRIBE", b"news"]);
+    let slow = "local t = redis.call('time') repeat local u = redis.call('time') \
+                until (u[1] - t[1]) * 1000000 + u[2] - t[2] > 300000";
+    let calls: [&[&[u8]]; 6] = [
+        &[b"MULTI"],
+        &[b"SET", b"key", b"value"],
+        &[b"PUBLISH", b"news", b"key"],
+        &[b"EVAL", b"return redis.call('publish', 'news', 'more')", b"0"],
+        &[b"EVAL", slow.as_bytes(), b"0"],
+        &[b"EXEC"],
+    ];
+    calls.iter().for_each(|call| writer.send(&array(call), &[]));
+    let mut told = || subscriber.receive().unwrap().items().unwrap()[2].bulk().unwrap().to_vec();
+    assert_eq!(told(), b"key");
+    assert_eq!(reader.call(&[b"GET", b"key"]).bulk(), Some(&b"value"[..]));
+    assert_eq!(told(), b"more");
 }

@@ -2,6 +2,7 @@
 
 use crate::Both;
 use crate::fixed::assert_alike;
+use crate::wire::Ours;
 
 /// Keys that are there, and are watched.
 const KEPT: &str = r#"
@@ -150,4 +151,16 @@ fn watched_keys_are_changed_by_the_commands_that_change_them_in_redis() {
         let script = format!("FLUSHALL{KEPT}{command}\nMULTI\nPING\nEXEC");
         assert_alike(&both, &script.lines().collect::<Vec<_>>());
     }
+}
+
+/// A transaction holds the locks of its keys, and a check those of all.
+#[test]
+fn a_check_is_no_part_of_a_transaction() {
+    let ours = Ours::start(None);
+    let mut client = ours.client();
+    client.call(&[b"MULTI"]);
+    client.call(&[b"SET", b"key", b"value"]);
+    assert!(client.call(&[b"CLEAVE.CHECK"]).is_error());
+    assert!(client.call(&[b"EXEC"]).is_error());
+    assert_eq!(client.call(&[b"CLEAVE.CHECK"]).items(), Some(&[][..]));
 }

@@ -49,6 +49,7 @@ const WRITE_FAST: u32 = flag::WRITE | flag::FAST;
 const ALWAYS: u32 = flag::LOADING | flag::STALE;
 const OWN: u32 = ALWAYS | flag::NOSCRIPT;
 const SAVES: u32 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
+const LONG: u32 = SAVES | flag::NO_MULTI;
 const OWN_FAST: u32 = OWN | flag::FAST;
 
 /// All commands.
@@ -320,17 +321,17 @@ pub static COMMANDS: &[CommandRow] = &[
     session("lastsave", 1, ALWAYS | flag::FAST),
     session("wait", 3, flag::NOSCRIPT),
     session("waitaof", 4, flag::NOSCRIPT | flag::WAITS),
-    session("save", 1, SAVES | flag::NO_MULTI),
+    session("save", 1, LONG),
     session("bgsave", -1, SAVES),
     session("bgrewriteaof", 1, SAVES),
     data("cleave.range", -3, WALK, NONE, own::range),
     data("cleave.cas", 4, GROW, ONE, own::cas),
     session("cleave.durability", -1, OWN_FAST),
-    session("cleave.checkpoint", 2, SAVES),
-    session("cleave.backup", 1, SAVES),
-    session("cleave.compact", 1, SAVES),
-    session("cleave.collect", 1, SAVES),
-    session("cleave.check", 1, SAVES),
+    session("cleave.checkpoint", 2, LONG),
+    session("cleave.backup", 1, LONG),
+    session("cleave.compact", 1, LONG),
+    session("cleave.collect", 1, LONG),
+    session("cleave.check", 1, LONG),
     session("subscribe", -2, OWN),
     session("unsubscribe", -1, OWN),
     session("psubscribe", -2, OWN),

@@ -76,6 +76,7 @@ pub fn start(mut config: Config) -> io::Result<Running> {
     let store = Store::open(db, config.databases.into()).map_err(io::Error::other)?;
     let shared = ServerShared::new(config, users, store, Observer::new(work));
     shared.certificates.store(certificates);
+    session::load_libraries(&shared).map_err(io::Error::other)?;
     Running::start(Arc::new(shared), guard)
 }
 

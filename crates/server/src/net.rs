@@ -27,9 +27,11 @@ use tokio::task::LocalSet;
 use self::budget::ClientBudget;
 use self::listener::Listener;
 use self::socket::Accepted;
+use crate::exec::event;
 use crate::http::{HttpServer, PageGuard};
 use crate::observe::times::WorkerTimes;
 use crate::service::{self, WorkerBeats};
+use crate::session;
 use crate::shared::ServerShared;
 use crate::tls;
 
@@ -62,9 +64,8 @@ pub struct Running {
     addresses: Vec<SocketAddr>,
     examples: Vec<String>,
     workers: Vec<Worker>,
-    /// The thread that syncs before replies, where they are to be durable.
-    syncer: JoinHandle<()>,
-    sweeper: JoinHandle<()>,
+    /// What syncs before replies, where they are to be durable, sweeps, and tells of ends.
+    threads: [JoinHandle<()>; 3],
     /// The page, if there is one.
     http: Option<HttpServer>,
     /// Of the accepting tasks and the pool.
@@ -107,17 +108,14 @@ impl Running {
             runtime.spawn(listener::accept(listener, shared.clone(), doors.clone()));
         }
         runtime.spawn(housekeeping::each_second(shared.clone(), beats));
-        let of_syncer = shared.clone();
-        let syncer = std::thread::Builder::new()
-            .name("cleave-syncer".to_owned())
-            .spawn(move || of_syncer.syncer.run(of_syncer.store.db()))?;
-        let of_sweeper = shared.clone();
-        let sweeper = std::thread::Builder::new()
-            .name("cleave-sweeper".to_owned())
-            .spawn(move || of_sweeper.sweeper.run(&of_sweeper.store))?;
+        let threads = [
+            thread("cleave-syncer", &shared, |it| it.syncer.run(it.store.db()))?,
+            thread("cleave-sweeper", &shared, |it| it.sweeper.run(&it.store))?,
+            thread("cleave-expirer", &shared, tell_of_ends)?,
+        ];
         let start_http = |address| HttpServer::start(address, guard, shared.clone());
         let http = shared.config.load().http.map(start_http).transpose()?;
-        Ok(Self { shared, addresses, examples, workers, syncer, sweeper, http, runtime })
+        Ok(Self { shared, addresses, examples, workers, threads, http, runtime })
     }
 
     /// The addresses where it listens; none if it does at a socket of the file system alone.
@@ -201,11 +199,29 @@ impl Running {
         }
         self.shared.syncer.end();
         self.shared.sweeper.end();
-        [self.syncer, self.sweeper].into_iter().for_each(|thread| _ = thread.join());
+        self.shared.expirer.end();
+        self.threads.into_iter().for_each(|thread| _ = thread.join());
         self.http.into_iter().for_each(HttpServer::end);
         self.runtime.shutdown_timeout(STOP_TIME);
         self.shared.store.db().clone().close_now()
     }
+}
+
+fn thread(
+    name: &str,
+    shared: &Arc<ServerShared>,
+    body: fn(&ServerShared),
+) -> io::Result<JoinHandle<()>> {
+    let shared = shared.clone();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared))
+}
+
+/// Tells of keys whose end has come, while that is asked for.
+fn tell_of_ends(shared: &ServerShared) {
+    let classes = || shared.config.load().notify_keyspace_events;
+    let wanted = || classes().told() & event::EXPIRED != 0;
+    let tell = |told| shared.topics.tell(classes(), &[told]);
+    shared.expirer.run(&shared.store, wanted, session::now, tell);
 }
 
 /// The place of a client at its worker, which is free when this is dropped, even by a panic.

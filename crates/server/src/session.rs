@@ -9,6 +9,7 @@ mod slow_log;
 mod latency;
 mod subscriptions;
 mod script_call;
+mod functions;
 mod sessionless;
 mod scripts;
 mod data;
@@ -33,6 +34,8 @@ use crate::exec::{Answer, Halt, LongReply};
 use crate::observe::times::WorkerTimes;
 use crate::resp::reply::{Protocol, Reply};
 use crate::shared::ServerShared;
+
+pub use self::functions::load_libraries;
 
 use self::calls::SessionCalls;
 use self::client::WantedReplies;
@@ -128,6 +131,12 @@ impl ClientSession {
                 ran
             }
         })
+    }
+
+    /// The reply to a command that has waited, as it is sent; an error is counted.
+    pub fn served(&mut self, shared: &ServerShared, command: &CommandRow, reply: Reply) -> Reply {
+        self.calls.end_wait(&shared.observer, command, &reply);
+        self.wanted(reply)
     }
 
     /// Whether replies wait until what they tell of survives a loss of power.
@@ -319,6 +328,8 @@ pub enum RanCommand {
 
 /// A client that waits for keys.
 pub struct BlockedClient {
+    /// The command that waits.
+    pub command: &'static CommandRow,
     /// The number of the command that waits.
     pub number: u64,
     /// Where its reply comes.

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::acl::{DenialLog, Guesses, Users};
 use crate::clients::{ClientPause, Clients, Monitors};
 use crate::config::Config;
-use crate::exec::{Reads, Store, Sweeper, Syncer, ViewMoment, event};
+use crate::exec::{Expirer, Reads, Store, Sweeper, Syncer, ViewMoment, event};
 use crate::model::scan::Scans;
 use crate::observe::{Observer, ProcessFigures, ServerFigures};
 use crate::saves::Saves;
-use crate::script::Scripts;
+use crate::script::{Libraries, Scripts};
 use crate::topics::Topics;
 
 /// What all clients share.
@@ -38,12 +38,16 @@ pub struct ServerShared {
     pub syncer: Syncer,
     /// Removes elements that no key has any more.
     pub sweeper: Sweeper,
+    /// Tells of keys whose end has come.
+    pub expirer: Expirer,
     /// Saves, and what is told of them.
     pub saves: Arc<Saves>,
     /// What is published, and to whom.
     pub topics: Topics,
     /// Scripts.
     pub scripts: Scripts,
+    /// Libraries of functions.
+    pub libraries: Libraries,
     /// Clients that are connected.
     pub clients: Clients,
     /// Clients that are shown what others call.
@@ -74,9 +78,11 @@ impl ServerShared {
             store,
             syncer: Syncer::default(),
             sweeper: Sweeper::default(),
+            expirer: Expirer::default(),
             saves: Arc::default(),
             topics: Topics::default(),
             scripts: Scripts::default(),
+            libraries: Libraries::default(),
             clients: Clients::default(),
             monitors: Monitors::default(),
             pause: ClientPause::default(),
@@ -97,6 +103,7 @@ impl ServerShared {
         change(&mut config)?;
         self.observer.slow_log.configure(&config);
         self.config.store(Arc::new(config));
+        self.expirer.wake();
         Ok(())
     }
 
@@ -114,6 +121,7 @@ impl ServerShared {
             clients: self.clients.all(),
             blocked: self.store.waiters.len() + self.pause.waiting(),
             scripts: self.scripts.len(),
+            libraries: self.libraries.now().counts(),
             saves: &self.saves,
             options: db.options(),
             metrics: db.metrics(),

@@ -3,6 +3,7 @@
 mod packed;
 mod payload;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use self::packed::BadPayload;
@@ -14,6 +15,22 @@ use crate::exec::{Answer, ElementRange, Halt, View, event};
 use crate::model::element::{self, MEMBERS};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
 use crate::resp::reply::Reply;
+
+/// `FUNCTION DUMP`: the texts of libraries.
+pub fn of_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    texts.for_each(|text| payload::put_library(text, &mut out));
+    payload::seal(&mut out);
+    out
+}
+
+/// The texts of libraries that a dump has.
+pub fn libraries(dump: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, &'static str> {
+    payload::libraries(dump).map_err(|bad| match bad {
+        BadPayload::Seal => "DUMP payload version or checksum are wrong",
+        BadPayload::Content => "given type is not a function",
+    })
+}
 
 /// `DUMP key`: the value in forms that each version of Redis reads that has this version of dumps.
 pub fn dump(args: &[&[u8]], view: &mut View<'_>) -> Answer {

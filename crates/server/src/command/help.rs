@@ -76,6 +76,8 @@ pub const COMMAND: &[&str] = &[
     "    Return nothing: documentation is not in this server.",
     "GETKEYS <full-command>",
     "    Return the keys from a full command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full command.",
     "INFO [<command-name> ...]",
     "    Return details about multiple commands.",
     "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
@@ -93,6 +95,28 @@ pub const CONFIG: &[&str] = &[
     "    Reset statistics reported by the INFO command.",
     "REWRITE",
     "    Rewrite the configuration file.",
+];
+
+/// `FUNCTION HELP`
+pub const FUNCTION: &[&str] = &[
+    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "LOAD [REPLACE] <FUNCTION CODE>",
+    "    Create a new library with the given library name and code.",
+    "DELETE <LIBRARY NAME>",
+    "    Delete the given library.",
+    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+    "    Return general information on all the libraries, or those that match a pattern.",
+    "STATS",
+    "    Return the function that has run for longest, and the numbers of libraries and functions.",
+    "KILL",
+    "    Kill all functions that run: none of them has written anything.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all the libraries.",
+    "DUMP",
+    "    Return all libraries in a form that FUNCTION RESTORE reads, here and in Redis.",
+    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+    "    Add libraries to those that are there (APPEND), in place of those with their names",
+    "    (REPLACE), or in place of all (FLUSH); all of them, or none after an error.",
 ];
 
 /// `LATENCY HELP`, in Redis's words.

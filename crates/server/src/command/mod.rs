@@ -18,7 +18,7 @@ mod sort;
 mod bits;
 mod hyperloglog;
 mod geo;
-mod dump;
+pub mod dump;
 mod own;
 pub mod table;
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn run(store: &Store, lines: &[String]) -> Reply {
         let Some(CommandAction::Data(run)) = find(&args).map(|it| it.action) else { panic!() };
         last = run(&args, &mut view).unwrap();
     }
-    store.commit(&view.into_effects(), true).unwrap();
+    store.commit(&view.into_effects(), now, true).unwrap();
     last
 }
 

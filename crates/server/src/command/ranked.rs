@@ -23,7 +23,7 @@ fn run_all(store: &Store, lines: &[&str]) -> Reply {
         let Some(CommandAction::Data(run)) = find(args).map(|it| it.action) else { panic!() };
         last = run(args, &mut view).unwrap();
     }
-    store.commit(&view.into_effects(), true).unwrap();
+    store.commit(&view.into_effects(), 1, true).unwrap();
     last
 }
 

@@ -222,16 +222,16 @@ fn store<'a>(
     view: &mut View<'a>,
 ) -> Answer {
     let found = combined(&args[2..], how, usize::MAX, view)?;
-    let was_there = view.delete(args[1])?;
     let mut set = view.new_collection(SET)?;
     set.len = found.len() as u64;
     for member in &found {
         view.put_element(set.id, MEMBERS, member, &b""[..]);
     }
     if set.len > 0 {
+        view.make_room(args[1])?;
         view.keep(args[1], (set, None));
         view.tell(event::SET, name, args[1]);
-    } else if was_there {
+    } else if view.delete(args[1])? {
         view.tell(event::GENERIC, "del", args[1]);
     }
     Ok(Reply::Integer(found.len() as i64))

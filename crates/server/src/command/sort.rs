@@ -183,7 +183,6 @@ pub fn sort<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let terms = SortTerms::of(&args[2..], true)?;
     let found = found(args[1], &terms, view)?;
     let Some(to) = terms.to else { return Ok(told(found)) };
-    let was_there = view.delete(to)?;
     let mut list = view.new_collection(CollectionKind::List)?;
     list.len = found.len() as u64;
     for (position, value) in (0..).zip(found) {
@@ -191,9 +190,10 @@ pub fn sort<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         view.put_element(list.id, MEMBERS, &element::of_position(position), value);
     }
     if list.len > 0 {
+        view.make_room(to)?;
         view.keep(to, (list, None));
         view.tell(event::LIST, "sortstore", to);
-    } else if was_there {
+    } else if view.delete(to)? {
         view.tell(event::GENERIC, "del", to);
     }
     Ok(Reply::Integer(list.len.cast_signed()))

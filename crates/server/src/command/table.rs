@@ -1,6 +1,7 @@
 //! The table of commands: a row each, from which `COMMAND`, checks and locks follow.
 
 mod rows;
+mod hints;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -137,9 +138,9 @@ impl CommandRow {
         self.is(flag::WRITE) && self.keys.is_empty()
     }
 
-    /// Whether it runs a script.
+    /// Whether it runs a script, or a function of a library.
     pub fn is_script(&self) -> bool {
-        self.name.starts_with("eval")
+        self.name.starts_with("eval") || self.name.starts_with("fcall")
     }
 
     /// Whether it publishes a message.
@@ -157,6 +158,13 @@ impl CommandRow {
     /// Whether it is called by two words.
     pub fn is_subcommand(&self) -> bool {
         self.name.contains('|')
+    }
+
+    /// Whether where its keys stand is told by its arguments.
+    pub fn has_movable_keys(&self) -> bool {
+        let KeyPlaces { counted, word, found, .. } = self.keys;
+        // Patterns of sorts name keys, too.
+        counted > 0 || !word.is_empty() || found.is_some() || self.name == "sort_ro"
     }
 
     /// Whether it has a bit of [`flag`].

@@ -329,6 +329,7 @@ fn compare(transactions: &[Vec<Vec<Vec<u8>>>]) -> Result<(), TestCaseError> {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let store = Store::open(db, DATABASES).unwrap();
+    store.keep_ends(true).unwrap();
     let (mut maps, now) = (Maps::default(), crate::session::now());
     let scans = [Scans::default(), Scans::default()];
     for commands in transactions {
@@ -344,7 +345,7 @@ fn compare(transactions: &[Vec<Vec<Vec<u8>>>]) -> Result<(), TestCaseError> {
             prop_assert_eq!(answer(&args, &mut transaction), expected, "{:?}", args);
             maps.commit(&effects);
         }
-        store.commit(&transaction.into_effects(), true).unwrap();
+        store.commit(&transaction.into_effects(), now, true).unwrap();
         prop_assert_eq!(state(&stored, now), state(&maps, now));
         prop_assert_eq!(store.audit().unwrap().wrong, Vec::<String>::new());
     }

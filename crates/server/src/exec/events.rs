@@ -20,6 +20,10 @@ pub mod event {
     pub const READY: u16 = 1 << 7;
     /// Keys that have lost what they had: told to clients that wait for it to stay.
     pub const GONE: u16 = 1 << 8;
+    /// Keys that were not there before.
+    pub const NEW: u16 = 1 << 9;
+    /// Keys whose end has come.
+    pub const EXPIRED: u16 = 1 << 10;
 }
 
 /// What is told of a key.
@@ -33,38 +37,36 @@ pub struct KeyEvent {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
+    /// Whether it is told only if the key was not there before all that is committed with it.
+    pub needs_absence: bool,
 }
+
+/// What Redis tells and this server has no cause to: evicted keys, those of modules, missed keys.
+const EVICTED: u16 = 1 << 11;
+const MODULE: u16 = 1 << 12;
+const MISSED: u16 = 1 << 13;
 
 /// Whether channels are named after keys, after events, or after both: above the bits of classes.
 const BY_KEY: u16 = 1 << 14;
 const BY_EVENT: u16 = 1 << 15;
 
-/// The letters of classes.
-const LETTERS: [(u8, u16); 10] = [
+/// The letters of classes that `A` stands for.
+const ALL: [(u8, u16); 10] = [
     (b'g', event::GENERIC),
     (b'$', event::STRING),
     (b'l', event::LIST),
     (b's', event::SET),
     (b'h', event::HASH),
     (b'z', event::SORTED_SET),
+    (b'x', event::EXPIRED),
+    (b'e', EVICTED),
     (b't', event::STREAM),
-    (b'K', BY_KEY),
-    (b'E', BY_EVENT),
-    // What Redis tells of keys that are over or are not there; of a store's keys that is not known.
-    (b'x', 0),
+    (b'd', MODULE),
 ];
 
-/// The letters that have no class here: keys that are new, evicted or missed, modules.
-const OTHERS: &[u8] = b"edmn";
-
-/// All classes that `A` stands for.
-const ALL: u16 = event::GENERIC
-    | event::STRING
-    | event::LIST
-    | event::SET
-    | event::HASH
-    | event::SORTED_SET
-    | event::STREAM;
+/// The letter of a class that `A` hides, and letters that it does not stand for.
+const HIDDEN: (u8, u16) = (b'n', event::NEW);
+const MORE: [(u8, u16); 3] = [(b'K', BY_KEY), (b'E', BY_EVENT), (b'm', MISSED)];
 
 /// What is told of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,11 +77,10 @@ impl EventClasses {
     pub fn of(letters: &[u8]) -> Option<Self> {
         let mut bits = 0;
         for letter in letters {
-            let known = LETTERS.iter().find(|(known, _)| known == letter);
-            bits |= match known {
+            let mut known = ALL.iter().chain([&HIDDEN]).chain(&MORE);
+            bits |= match known.find(|(known, _)| known == letter) {
                 Some((_, class)) => *class,
-                None if *letter == b'A' => ALL,
-                None if OTHERS.contains(letter) => 0,
+                None if *letter == b'A' => ALL.iter().map(|(_, class)| class).sum(),
                 None => return None,
             };
         }
@@ -88,15 +89,16 @@ impl EventClasses {
 
     /// The letters.
     pub fn letters(self) -> String {
-        let mut bits = self.0;
-        let mut letters = String::new();
-        if bits & ALL == ALL {
-            letters.push('A');
-            bits &= !ALL;
-        }
-        let set = LETTERS.iter().filter(|(_, class)| bits & class != 0);
-        letters.extend(set.map(|(letter, _)| char::from(*letter)));
-        letters
+        let is_set = |(_, class): &&(u8, u16)| self.0 & class != 0;
+        let begin: Vec<u8> = match ALL.iter().all(|row| is_set(&row)) {
+            true => vec![b'A'],
+            false => {
+                let set = ALL.iter().chain([&HIDDEN]).filter(is_set);
+                set.map(|(letter, _)| *letter).collect()
+            }
+        };
+        let more = MORE.iter().filter(is_set).map(|(letter, _)| *letter);
+        begin.into_iter().chain(more).map(char::from).collect()
     }
 
     /// The classes that commands tell of: bits of [`event`].
@@ -124,9 +126,14 @@ mod tests {
 
     #[test]
     fn letters_are_those_of_redis() {
-        for (given, letters) in
-            [("", ""), ("KEA", "AKE"), ("Ktg$", "g$tK"), ("AKn", "AK"), ("x", "")]
-        {
+        for (given, letters) in [
+            ("", ""),
+            ("KEA", "AKE"),
+            ("Ktg$", "g$tK"),
+            ("AKn", "AK"),
+            ("g$lshztxedmEK", "AKEm"),
+            ("nxK", "xnK"),
+        ] {
             let classes = EventClasses::of(given.as_bytes()).unwrap();
             assert_eq!(classes.letters(), letters, "{given}");
         }

@@ -13,13 +13,16 @@ mod waiters;
 mod ids;
 mod register;
 mod store;
+mod rests;
 mod sweeper;
+mod expirer;
 mod syncer;
 
 #[cfg(test)]
 pub use self::effects::Change;
 pub use self::effects::Effects;
 pub use self::events::{EventClasses, KeyEvent, event};
+pub use self::expirer::Expirer;
 pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
 pub use self::long_reply::{ElementForm, LongPlan, LongReply};
@@ -29,7 +32,7 @@ pub use self::reads::{Blind, Reads};
 pub use self::reads::{KeyPlace, KeyWalk, Visit};
 #[cfg(test)]
 pub use self::store::Audit;
-pub use self::store::Store;
+pub use self::store::{Ends, Store};
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
 pub use self::view::{

@@ -1,8 +1,11 @@
 //! The store of a server: its databases on the engine.
 
 mod sweep;
+mod ends;
 mod audit;
 
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -11,18 +14,24 @@ use cleavedb::{
 };
 
 use super::effects::{Change, Effects, all_elements};
+use super::events::KeyEvent;
 use super::failed::failed;
 use super::ids::Ids;
 use super::reads::{KeyPlace, KeyWalk, Reads, Visit};
 use super::register::{self, owner_key, owner_record};
 use super::{Answer, Halt, Held, Locks, LongPlan, LongReply, Ranks, Waiters, Watches};
-use crate::model::{element, record};
+use crate::model::element;
+use crate::model::record::{self, KeyRecord};
 
 #[cfg(test)]
 pub use self::audit::Audit;
+pub use self::ends::Ends;
 
 /// Most bytes that a walk visits in a thread that must not wait: others wait for that thread.
 const VISITED_AT_ONCE: usize = 128 << 10;
+
+/// The key of the libraries of functions, a dump of them, among the server's own records.
+const LIBRARIES: &[u8] = b"libraries";
 
 /// What a key costs beside its bytes, as bytes of the same time.
 const KEY_COST: usize = 256;
@@ -44,6 +53,8 @@ pub struct Store {
     /// Clients that wait for keys.
     pub waiters: Waiters,
     ranks: Ranks,
+    /// Whether the ends of keys are kept.
+    keeps_ends: AtomicBool,
 }
 
 impl Store {
@@ -67,6 +78,7 @@ impl Store {
             databases,
             elements: db.keyspace("elements")?,
             ids: Ids::open(&own)?,
+            keeps_ends: own.contains_key(ends::IS_WHOLE)?.into(),
             own,
             db,
             locks: Locks::default(),
@@ -123,10 +135,23 @@ impl Store {
         }
     }
 
-    /// Writes what commands have changed, as one; it survives the death of the process. Without
-    /// `may_wait` it stops where it would have to, and nothing is written.
-    pub fn commit(&self, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {
-        let batch = self.batch(effects).map_err(failed)?;
+    /// Writes what commands have changed, as one, at a time in milliseconds since 1970; it survives
+    /// the death of the process. Returns what is to be told of keys. Without `may_wait` it stops
+    /// where it would have to, and nothing is written.
+    pub fn commit<'e>(
+        &self,
+        effects: &'e Effects<'_>,
+        now: u64,
+        may_wait: bool,
+    ) -> Answer<Cow<'e, [KeyEvent]>> {
+        let mut batch = self.batch(effects).map_err(failed)?;
+        let mut told = self.told(&effects.events, now, may_wait)?;
+        if self.ends_are_kept() {
+            let expired = self.note_ends(effects, now, may_wait, &mut batch)?;
+            if !expired.is_empty() {
+                told = [expired, told.into_owned()].concat().into();
+            }
+        }
         let written = match may_wait {
             true => self.db.write_numbered(&batch, Durability::Os),
             false => self.db.try_write(&batch, Durability::Os),
@@ -139,6 +164,45 @@ impl Store {
         if !effects.ranked.is_empty() {
             self.ranks.count(effects.ranked_all());
         }
+        Ok(told)
+    }
+
+    /// Events without those of keys that were there before, if they need that they were not.
+    fn told<'e>(
+        &self,
+        events: &'e [KeyEvent],
+        now: u64,
+        may_wait: bool,
+    ) -> Answer<Cow<'e, [KeyEvent]>> {
+        if events.iter().all(|event| !event.needs_absence) {
+            return Ok(events.into());
+        }
+        let reads = self.reads(may_wait);
+        let is_told = |event: &KeyEvent| {
+            if !event.needs_absence {
+                return Ok(true);
+            }
+            let record = reads.get(KeyPlace::Keys(event.database), &event.key)?;
+            let record = record.map(KeyRecord::decode);
+            Ok(record.is_none_or(|record| record.is_ok_and(|record| record.is_over(now))))
+        };
+        let mut told = Vec::new();
+        for event in events {
+            if is_told(event)? {
+                told.push(event.clone());
+            }
+        }
+        Ok(told.into())
+    }
+
+    /// The dump of the libraries of functions, if there are any.
+    pub fn libraries(&self) -> cleavedb::Result<Option<Bytes>> {
+        self.own.get(LIBRARIES)
+    }
+
+    /// Keeps a dump of the libraries of functions; it survives the death of the process.
+    pub fn keep_libraries(&self, dump: &[u8]) -> Answer<()> {
+        self.own.put_with(LIBRARIES, dump, Durability::Os).map_err(failed)?;
         Ok(())
     }
 

@@ -100,8 +100,33 @@ impl<'a> View<'a> {
 
     /// Tells what has happened to a key of any database, if that is asked for.
     pub fn tell_in(&mut self, database: usize, class: u16, name: &'static str, key: &[u8]) {
+        self.push_event(class, name, database, key, false);
+    }
+
+    fn push_event(
+        &mut self,
+        class: u16,
+        name: &'static str,
+        database: usize,
+        key: &[u8],
+        needs_absence: bool,
+    ) {
         if self.told & class != 0 {
-            self.effects.events.push(KeyEvent { class, name, database, key: key.to_vec() });
+            let key = key.to_vec();
+            self.effects.events.push(KeyEvent { class, name, database, key, needs_absence });
+        }
+    }
+
+    /// Tells that a key is new, if what was changed so far says so, or says nothing of the key and
+    /// it was not there before.
+    fn tell_if_new(&mut self, database: usize, key: &[u8]) {
+        let change = match self.told & event::NEW {
+            0 => return,
+            _ => self.effects.keys.get(&(database, Cow::Borrowed(key))),
+        };
+        let is_known = change.is_some() || self.effects.cleared.contains(&database);
+        if matches!(change, None | Some(Change::Delete)) {
+            self.push_event(event::NEW, "new", database, key, !is_known);
         }
     }
 
@@ -217,6 +242,9 @@ impl<'a> View<'a> {
             _ => Change::String(value.into(), until),
         };
         self.wake_if_gone(self.database, key);
+        if change != Change::Delete {
+            self.tell_if_new(self.database, key);
+        }
         self.effects.change((self.database, Cow::Borrowed(key)), change);
     }
 
@@ -252,6 +280,9 @@ impl<'a> View<'a> {
             KeyContent::String(_) if is_over => Change::Delete,
             KeyContent::String(value) => Change::String(value.to_vec().into(), it.until),
         };
+        if !is_over {
+            self.tell_if_new(database, &key);
+        }
         self.effects.change((database, key), change);
     }
 
@@ -262,13 +293,24 @@ impl<'a> View<'a> {
 
     /// Removes a key of any database, and says whether it was there.
     pub fn delete_in(&mut self, database: usize, key: &'a [u8]) -> Answer<bool> {
+        let was_there = self.make_room_in(database, key)?;
+        if was_there {
+            self.wake_if_gone(database, key);
+            self.effects.change((database, Cow::Borrowed(key)), Change::Delete);
+        }
+        Ok(was_there)
+    }
+
+    /// Removes the elements of a key of the client's database, which gets another value then: it is
+    /// no new key.
+    pub fn make_room(&mut self, key: &[u8]) -> Answer<()> {
+        self.make_room_in(self.database, key).map(|_| ())
+    }
+
+    fn make_room_in(&mut self, database: usize, key: &[u8]) -> Answer<bool> {
         let found = self.record_in(database, key)?;
         if let Some(KeyRecord { content: KeyContent::Collection(collection), .. }) = found {
             self.effects.drop_collection(collection.id);
-        }
-        if found.is_some() {
-            self.wake_if_gone(database, key);
-            self.effects.change((database, Cow::Borrowed(key)), Change::Delete);
         }
         Ok(found.is_some())
     }

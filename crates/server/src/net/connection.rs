@@ -181,7 +181,7 @@ impl Connection {
 
     /// Waits until the client is served, or its time is over; what it sends meanwhile waits, too.
     async fn until_served(&mut self, blocked: BlockedClient) -> io::Result<Reply> {
-        let BlockedClient { number, mut reply, timeout } = blocked;
+        let BlockedClient { number, mut reply, timeout, .. } = blocked;
         let shared = self.shared.clone();
         let _place = WaitingPlace { shared: &shared, number };
         self.flush().await?;
@@ -318,9 +318,10 @@ impl Connection {
                 RanCommand::Reply(reply) => reply,
                 RanCommand::Long(long) => self.send_long(long).await?,
                 RanCommand::Blocked(blocked) => {
+                    let command = blocked.command;
                     let reply = self.until_served(blocked).await?;
                     let Some(session) = &mut self.session else { return Ok(false) };
-                    session.wanted(reply)
+                    session.served(&self.shared, command, reply)
                 }
             };
             self.take_messages();

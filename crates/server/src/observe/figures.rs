@@ -27,6 +27,8 @@ pub struct ServerFigures<'a> {
     pub saves: &'a Saves,
     /// Scripts that are known.
     pub scripts: usize,
+    /// Libraries, and functions of them.
+    pub libraries: (usize, usize),
     /// The options of the store.
     pub options: &'a Options,
     /// The figures of the store.

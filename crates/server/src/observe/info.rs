@@ -121,7 +121,12 @@ fn memory(figures: &ServerFigures<'_>) -> Lines {
     }
     lines.extend(size("maxmemory", figures.metrics.memory_limit));
     lines.extend(named([("maxmemory_policy", "noeviction"), ("mem_allocator", "mimalloc")]));
-    lines.extend(named([("number_of_cached_scripts", figures.scripts)]));
+    let (libraries, functions) = figures.libraries;
+    lines.extend(named([
+        ("number_of_cached_scripts", figures.scripts),
+        ("number_of_functions", functions),
+        ("number_of_libraries", libraries),
+    ]));
     lines
 }
 

@@ -1,14 +1,17 @@
-//! Scripts that are known by their digests, and how many run.
+//! Scripts that are known by their digests.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use bytes::Bytes;
 use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::digest::sha1_hex;
 use super::engine;
+use super::register::FLAGS;
+use super::running::RunningScripts;
 
 /// Most scripts that are known, and most bytes of them: the one that was not used for longest goes.
 const SCRIPTS_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
@@ -17,16 +20,15 @@ const BYTES_MAX: usize = 32 << 20;
 /// Runs of a script that are not tried where it may not wait, once it was too long or has failed.
 const UNTRIED: u32 = 100;
 
-/// The flags that a first line `#!lua flags=a,b` may have; those but the first change nothing here.
-const FLAGS: [&[u8]; 5] =
-    [b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"];
-
-/// A script that can be run.
+/// A script that can be run, or a function of a library.
 pub struct Script {
     /// The digest of the text.
     pub sha: String,
-    /// The text without the line of flags, whose line break stays.
-    pub code: Vec<u8>,
+    /// The text without the line of flags, or that with the name of the library; its line break
+    /// stays.
+    pub code: Bytes,
+    /// The name of the function.
+    pub function: Option<String>,
     /// Whether it has said that it writes nothing; without a line of flags it has said nothing.
     pub writes_nothing: Option<bool>,
     /// Whether it was seen to use keys that it was not called with.
@@ -47,8 +49,18 @@ impl Script {
             code = &text[end..];
         }
         engine::check(code)?;
+        Ok(Self::new(sha1_hex(text), Bytes::copy_from_slice(code), None, writes_nothing))
+    }
+
+    /// The script, or the function, of a text with this digest.
+    pub(super) fn new(
+        sha: String,
+        code: Bytes,
+        function: Option<String>,
+        writes_nothing: Option<bool>,
+    ) -> Self {
         let (uses_others, untried) = (AtomicBool::new(false), AtomicU32::new(0));
-        Ok(Self { sha: sha1_hex(text), code: code.to_vec(), writes_nothing, uses_others, untried })
+        Self { sha, code, function, writes_nothing, uses_others, untried }
     }
 
     /// Notes that it was too long or has failed where it may not wait: it is not soon tried again.
@@ -77,10 +89,10 @@ fn flags(line: &[u8]) -> Result<bool, Vec<u8>> {
             return Err([b"Unknown lua shebang option: ", part].concat());
         };
         for flag in flags.split(|byte| *byte == b',').filter(|_| !flags.is_empty()) {
-            if !FLAGS.contains(&flag) {
+            if !FLAGS.iter().any(|known| known.as_bytes() == flag) {
                 return Err([b"Unexpected flag in script shebang: ", flag].concat());
             }
-            writes_nothing |= flag == FLAGS[0];
+            writes_nothing |= flag == FLAGS[0].as_bytes();
         }
     }
     Ok(writes_nothing)
@@ -94,16 +106,14 @@ struct KnownScripts {
 /// The scripts of a server.
 pub struct Scripts {
     known: Mutex<KnownScripts>,
-    /// Scripts that run; held while one begins or all are killed, so that none slips between.
-    running: Mutex<usize>,
-    /// Calls of `SCRIPT KILL`.
-    kills: Arc<AtomicU64>,
+    /// Scripts that run.
+    pub running: RunningScripts,
 }
 
 impl Default for Scripts {
     fn default() -> Self {
         let known = KnownScripts { by_sha: LruCache::new(SCRIPTS_MAX), bytes: 0 };
-        Self { known: Mutex::new(known), running: Mutex::new(0), kills: Arc::default() }
+        Self { known: Mutex::new(known), running: RunningScripts::default() }
     }
 }
 
@@ -146,42 +156,6 @@ impl Scripts {
     pub fn len(&self) -> usize {
         self.known.lock().by_sha.len()
     }
-
-    /// Ends all scripts that run. Returns whether one does.
-    pub fn kill(&self) -> bool {
-        let running = self.running.lock();
-        self.kills.fetch_add(1, Ordering::AcqRel);
-        *running > 0
-    }
-
-    /// Notes that a script runs, until what is returned is dropped.
-    pub fn start(&self) -> RunningScript<'_> {
-        let mut running = self.running.lock();
-        *running += 1;
-        let (kills, before) = (self.kills.clone(), self.kills.load(Ordering::Acquire));
-        RunningScript { scripts: self, kills, before }
-    }
-}
-
-/// A script that runs.
-pub struct RunningScript<'a> {
-    scripts: &'a Scripts,
-    kills: Arc<AtomicU64>,
-    before: u64,
-}
-
-impl RunningScript<'_> {
-    /// Says whether the script was killed.
-    pub fn is_killed(&self) -> impl Fn() -> bool + 'static {
-        let (kills, before) = (self.kills.clone(), self.before);
-        move || kills.load(Ordering::Acquire) != before
-    }
-}
-
-impl Drop for RunningScript<'_> {
-    fn drop(&mut self) {
-        *self.scripts.running.lock() -= 1;
-    }
 }
 
 #[cfg(test)]
@@ -207,16 +181,5 @@ mod tests {
         assert_eq!(scripts.len(), 1);
         scripts.flush();
         assert_eq!((scripts.len(), scripts.known.lock().bytes), (0, 0));
-    }
-
-    #[test]
-    fn a_killed_script_is_one_that_runs() {
-        let scripts = Scripts::default();
-        assert!(!scripts.kill());
-        let running = scripts.start();
-        let is_killed = running.is_killed();
-        assert!(!is_killed() && scripts.kill() && is_killed());
-        drop(running);
-        assert!(!scripts.kill());
     }
 }

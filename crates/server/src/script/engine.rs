@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use lru::LruCache;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Value};
+use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value};
 
 use super::native::{self, ScriptChoices};
-use super::thrown::{NAME, Thrown, text_of};
+use super::thrown::{LIBRARY_NAME, NAME, Thrown, text_of};
 use super::values::{self, Converter};
 use super::watch::{Ended, ScriptWatch};
 use crate::resp::reply::Reply;
@@ -29,10 +29,12 @@ pub trait ScriptHost {
 
 /// A script that is to run.
 pub struct ScriptRun<'a> {
-    /// The digest of the script.
+    /// The digest of the script, or of the library.
     pub sha: &'a str,
-    /// The text of the script.
+    /// The text of the script, or of the library.
     pub code: &'a [u8],
+    /// The function of the library that is called.
+    pub function: Option<&'a str>,
     /// The keys that it is called with.
     pub keys: &'a [&'a [u8]],
     /// The other arguments.
@@ -41,6 +43,13 @@ pub struct ScriptRun<'a> {
     pub limits: ScriptLimits,
     /// Says whether it is to end before.
     pub is_killed: Box<dyn Fn() -> bool>,
+}
+
+impl<'a> ScriptRun<'a> {
+    /// How errors name it.
+    fn name(&self) -> &'a str {
+        self.function.unwrap_or(self.sha)
+    }
 }
 
 /// What a script may take.
@@ -63,20 +72,66 @@ pub enum ScriptEnd {
     ByHost,
 }
 
+fn failed(error: mlua::Error) -> Vec<u8> {
+    text_of(&error).into_bytes()
+}
+
 /// Fails with what is wrong with a text that is no script.
 pub fn check(code: &[u8]) -> Result<(), Vec<u8>> {
-    let failed = |error: mlua::Error| text_of(&error).into_bytes();
     let lua = Lua::new_with(StdLib::NONE, LuaOptions::default()).map_err(failed)?;
     lua.set_memory_limit(values::MEMORY_MAX).map_err(failed)?;
     let why = |error| [b"Error compiling script (new function): ", &failed(error)[..]].concat();
-    compiled(&lua, code).map(|_| ()).map_err(why)
+    compiled(&lua, code, NAME).map(|_| ()).map_err(why)
 }
 
-fn compiled(lua: &Lua, code: &[u8]) -> mlua::Result<Function> {
+fn compiled(lua: &Lua, code: &[u8], name: &str) -> mlua::Result<Function> {
     if code.first() == Some(&0x1b) {
         return Err(mlua::Error::runtime("user_script:1: unexpected symbol near 'char(27)'"));
     }
-    lua.load(code).set_name(NAME).set_mode(ChunkMode::Text).into_function()
+    lua.load(code).set_name(name).set_mode(ChunkMode::Text).into_function()
+}
+
+/// What a library says of one of its functions.
+pub struct Registered {
+    /// The name of the function.
+    pub name: String,
+    /// What it is for, if that is said.
+    pub description: Option<Vec<u8>>,
+    /// Names of flags.
+    pub flags: Vec<String>,
+}
+
+/// The functions that a library registers, or why it registers none.
+pub fn registered(code: &[u8], limits: ScriptLimits) -> Result<Vec<Registered>, Vec<u8>> {
+    let state = ScriptState::new().map_err(failed)?;
+    let memory = state.lua.used_memory() + limits.memory;
+    state.lua.set_memory_limit(memory).map_err(failed)?;
+    state.watch.begin(limits.until, Box::new(|| false));
+    let library = compiled(&state.lua, code, LIBRARY_NAME);
+    let library =
+        library.map_err(|error| [b"Error compiling function: ", &failed(error)[..]].concat())?;
+    let ended = state.registered.call::<(bool, Table)>(library);
+    let why = match (state.watch.ended(), ended) {
+        (Some(Ended::Late), _) => b"ERR FUNCTION LOAD timeout".to_vec(),
+        (Some(_), _) => b"ERR it needs more memory than a script may have".to_vec(),
+        (None, Ok((true, functions))) => return told(&functions).map_err(failed),
+        (None, Ok((false, error))) => values::text_in(&error, "err").unwrap_or_default(),
+        (None, Err(error)) => failed(error),
+    };
+    Err([b"Error registering functions: ", &why[..]].concat())
+}
+
+/// What is said of registered functions, in the order of their names.
+fn told(functions: &Table) -> mlua::Result<Vec<Registered>> {
+    let told = functions.pairs::<String, Table>().map(|pair| {
+        let (name, told) = pair?;
+        let description: Option<LuaString> = told.raw_get("description")?;
+        let description = description.map(|words| words.as_bytes().to_vec());
+        Ok(Registered { name, description, flags: told.raw_get("flags")? })
+    });
+    let mut told = told.collect::<mlua::Result<Vec<_>>>()?;
+    told.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(told)
 }
 
 /// Most bytes of a state that stays for the next script, and most compiled scripts in it.
@@ -90,7 +145,7 @@ thread_local! {
 
 /// Runs a script, in the state of the last one if that has left it as it was.
 pub fn run(run: ScriptRun<'_>, host: &mut dyn ScriptHost) -> ScriptEnd {
-    let sha = run.sha;
+    let sha = run.name();
     let ran = READY.take().map_or_else(ScriptState::new, Ok).and_then(|mut state| {
         let end = state.run(run, host)?;
         if matches!(end, ScriptEnd::Reply(_)) && state.is_as_new() {
@@ -109,6 +164,8 @@ struct ScriptState {
     lua: Lua,
     /// Calls a script.
     main: Function,
+    /// Says what a library has.
+    registered: Function,
     watch: Rc<ScriptWatch>,
     choices: Rc<ScriptChoices>,
     /// Scripts by their digests.
@@ -121,8 +178,9 @@ impl ScriptState {
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let (watch, choices) = (ScriptWatch::new(&lua)?, Rc::default());
         let native = native::functions(&lua, &watch, &choices)?;
-        let main = lua.load(PRELUDE).set_name("=prelude").call(native)?;
-        Ok(Self { lua, main, watch, choices, compiled: LruCache::new(COMPILED_MAX) })
+        let (main, registered) = lua.load(PRELUDE).set_name("=prelude").call(native)?;
+        let compiled = LruCache::new(COMPILED_MAX);
+        Ok(Self { lua, main, registered, watch, choices, compiled })
     }
 
     /// Whether the next script finds what the first one has found.
@@ -130,19 +188,21 @@ impl ScriptState {
         self.watch.is_as_new() && self.lua.used_memory() <= KEPT_MAX
     }
 
-    fn compiled(&mut self, sha: &str, code: &[u8]) -> mlua::Result<Function> {
+    fn compiled(&mut self, sha: &str, code: &[u8], name: &str) -> mlua::Result<Function> {
         if let Some(script) = self.compiled.get(sha) {
             return Ok(script.clone());
         }
-        let script = compiled(&self.lua, code)?;
+        let script = compiled(&self.lua, code, name)?;
         self.compiled.push(sha.to_owned(), script.clone());
         Ok(script)
     }
 
     fn run(&mut self, run: ScriptRun<'_>, host: &mut dyn ScriptHost) -> mlua::Result<ScriptEnd> {
-        let ScriptRun { sha, code, keys, args, limits, is_killed } = run;
+        let name = run.name();
+        let ScriptRun { sha, code, function, keys, args, limits, is_killed } = run;
         self.lua.set_memory_limit(self.lua.used_memory() + limits.memory)?;
-        let script = self.compiled(sha, code)?;
+        let chunk = if function.is_some() { LIBRARY_NAME } else { NAME };
+        let script = self.compiled(sha, code, chunk)?;
         let (state, host) = (&*self, &RefCell::new(host));
         let Self { lua, main, watch, choices, .. } = state;
         choices.forget();
@@ -160,7 +220,7 @@ impl ScriptState {
             };
             let allows = |_: &Lua, given: MultiValue| allows(&mut **host.borrow_mut(), &given);
             let functions = (call(true)?, call(false)?, scope.create_function(allows)?);
-            main.call((script, functions.0, functions.1, functions.2, keys, args))
+            main.call((script, functions.0, functions.1, functions.2, keys, args, function))
         });
         // What the reply is made of is there.
         lua.set_memory_limit(0)?;
@@ -170,9 +230,9 @@ impl ScriptState {
                 Some(reply) => ScriptEnd::Reply(reply),
                 None => ScriptEnd::Failed(Reply::error("ERR the reply of the script is too long")),
             },
-            false => ScriptEnd::Failed(values::failure(&value, sha)),
+            false => ScriptEnd::Failed(values::failure(&value, name)),
         });
-        watch.ended().map_or(ran, |why| Ok(ended(why, sha)))
+        watch.ended().map_or(ran, |why| Ok(ended(why, name)))
     }
 
     /// The value of the reply to a command; its errors are thrown if it `raises`.
@@ -204,14 +264,14 @@ fn allows(host: &mut dyn ScriptHost, given: &MultiValue) -> mlua::Result<Value> 
     host.allows(&args).map(Value::Boolean).ok_or_else(|| Thrown::error(why))
 }
 
-fn ended(why: Ended, sha: &str) -> ScriptEnd {
+fn ended(why: Ended, name: &str) -> ScriptEnd {
     let why = match why {
         Ended::ByHost => return ScriptEnd::ByHost,
         Ended::Killed => "Script killed by user with SCRIPT KILL...",
         Ended::Greedy => "Script ended: it needs more memory than a script may have",
         Ended::Late => "Script ended: it has run for longer than busy-reply-threshold allows",
     };
-    ScriptEnd::Failed(Reply::error(format!("ERR {why} script: {sha}; nothing was written")))
+    ScriptEnd::Failed(Reply::error(format!("ERR {why} script: {name}; nothing was written")))
 }
 
 #[cfg(test)]
@@ -243,7 +303,9 @@ mod tests {
     fn run_with(code: &str, keys: &[&[u8]], until: Option<Instant>) -> ScriptEnd {
         let (sha, limits) = (sha1_hex(code.as_bytes()), ScriptLimits { until, memory: MEMORY });
         let (code, is_killed) = (code.as_bytes(), Box::new(|| false));
-        run(ScriptRun { sha: &sha, code, keys, args: keys, limits, is_killed }, &mut Numbers)
+        let run =
+            ScriptRun { sha: &sha, code, function: None, keys, args: keys, limits, is_killed };
+        super::run(run, &mut Numbers)
     }
 
     fn shown(code: &str) -> String {
@@ -460,7 +522,7 @@ mod tests {
             });
             let limits = ScriptLimits { until: None, memory: MEMORY };
             let (code, keys, args) = (code.as_bytes(), &[], &[]);
-            let run = ScriptRun { sha: &sha, code, keys, args, limits, is_killed };
+            let run = ScriptRun { sha: &sha, code, function: None, keys, args, limits, is_killed };
             assert!(matches!(super::run(run, &mut Numbers), ScriptEnd::Reply(_)));
             looks.get()
         };

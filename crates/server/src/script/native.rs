@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 use super::digest::sha1_hex;
-use super::thrown::{Thrown, line};
+use super::register::register;
+use super::thrown::{Thrown, place};
 use super::watch::{Ended, ScriptWatch};
 use super::{bits, json, message_pack, strings, structs};
 use crate::observe::info::REDIS_VERSION;
@@ -47,7 +48,10 @@ pub(super) fn functions(
     let native = lua.create_table()?;
     let sha1 = |_: &Lua, text: mlua::LuaString| Ok(sha1_hex(&text.as_bytes()));
     native.set("sha1hex", lua.create_function(sha1)?)?;
-    native.set("line", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
+    native.set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
+    let registering =
+        |lua: &Lua, (functions, given): (Table, MultiValue)| register(lua, &functions, &given);
+    native.set("register", lua.create_function(registering)?)?;
     let of_seen = watch.clone();
     let seen = move |lua: &Lua, caught: Value| match Thrown::is_of_memory(&caught) {
         true => Err(of_seen.end(lua, Ended::Greedy)),

@@ -1,6 +1,7 @@
 -- What each script finds: the libraries of Lua as Redis has them, and its own, all of them locked,
 -- so that a script leaves nothing for the next one. Called with functions of the server. Returns a
--- function that calls a script and returns whether it ended well, and its value or its error.
+-- function that calls a script, or a function of a library, and one that says what a library has;
+-- both return whether that ended well, and its value or its error.
 local native = ...
 local error, pairs, rawget, rawset, select, setmetatable, tostring, type =
   error, pairs, rawget, rawset, select, setmetatable, tostring, type
@@ -14,17 +15,22 @@ local meta = {}
 setmetatable(meta, {__newindex = function() error(READONLY, 2) end, __metatable = meta})
 locked[meta] = true
 
--- A table in place of another, which cannot be reached through it. What is read there is the
--- other's; nothing can be written.
-local function lock(table, door, unknown)
+local function unknown(_, name)
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+-- A table in place of another, which cannot be reached through it, and how it is found there. What
+-- is read is the other's; nothing can be written.
+local function lock(table, door, is_whole)
   door = door or {}
   locked[door] = true
-  if unknown then setmetatable(table, {__index = unknown}) end
-  return setmetatable(door, {
+  if is_whole then setmetatable(table, {__index = unknown}) end
+  local found = {
     __index = table,
     __newindex = function() error(READONLY, 2) end,
     __metatable = meta,
-  })
+  }
+  return setmetatable(door, found), found
 end
 
 -- Errors are tables with a field `err`. As before Redis 7, scripts catch its text.
@@ -40,9 +46,9 @@ local function with_place(failure)
   if type(failure) ~= 'table' then
     failure = {err = 'ERR ' .. tostring(failure)}
   end
-  local line = native.line()
+  local source, line = native.place()
   if line then
-    rawset(failure, 'source', '@user_script')
+    rawset(failure, 'source', source)
     rawset(failure, 'line', line)
   end
   return failure
@@ -268,13 +274,47 @@ end
 local of_strings = real.getmetatable('')
 of_strings.__index, of_strings.__metatable = real.string, meta
 real._G = globals
-lock(real, globals, function(_, name)
-  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-end)
+local _, of_globals = lock(real, globals, true)
 
--- Calls a script, which finds commands, keys and arguments of its own.
-return function(script, call, try, allows, keys, arguments)
-  real.KEYS, real.ARGV = keys, arguments
-  redis.call, redis.pcall, redis.acl_check_cmd = call, try, allows
-  return raw_xpcall(script, with_place)
+-- What a library finds while it is loaded, and the functions that it registers meanwhile.
+local loading
+local api = {register_function = native.door(function(...)
+  if not loading then
+    return false, 'redis.register_function can only be called on FUNCTION LOAD command'
+  end
+  return native.register(loading, ...)
+end)}
+for name, value in pairs(redis) do
+  if name:find('^LOG_') or name:find('^REDIS_') or name == 'log' then api[name] = value end
 end
+api = lock({redis = lock(api, nil, true)}, nil, true)
+
+-- Has a library register its functions, which are returned by their names.
+local function registered(library)
+  local functions = {}
+  loading, of_globals.__index = functions, api
+  local is_well, failure = raw_pcall(library)
+  loading, of_globals.__index = nil, real
+  if is_well then return true, functions end
+  failure = native.seen(failure)
+  return false, type(failure) == 'table' and failure or {err = 'ERR ' .. tostring(failure)}
+end
+
+-- Calls a script, or the function of a library with a name: both find commands of their own, and a
+-- script keys and arguments.
+local function run(body, call, try, allows, keys, arguments, name)
+  redis.call, redis.pcall, redis.acl_check_cmd = call, try, allows
+  if not name then
+    real.KEYS, real.ARGV = keys, arguments
+    return raw_xpcall(body, with_place)
+  end
+  real.KEYS, real.ARGV = nil, nil
+  local is_well, functions = registered(body)
+  if not is_well then return false, functions end
+  -- A library might name its functions by chance.
+  if not functions[name] then return false, {err = 'ERR Function not found'} end
+  local callback = functions[name].callback
+  return raw_xpcall(function() return callback(keys, arguments) end, with_place)
+end
+
+return run, registered

@@ -4,8 +4,9 @@ use std::fmt;
 
 use mlua::{BString, Function, Lua, MultiValue, Value};
 
-/// The name of scripts, in errors.
+/// The names of scripts and of libraries, in errors.
 pub(super) const NAME: &str = "@user_script";
+pub(super) const LIBRARY_NAME: &str = "@user_function";
 
 /// An error of a function of the server.
 #[derive(Debug)]
@@ -114,13 +115,14 @@ pub(super) fn text_of(error: &mlua::Error) -> String {
     }
 }
 
-/// The line of the script that runs, or whose call does.
-pub(super) fn line(lua: &Lua) -> Option<usize> {
+/// The name and the line of the script or library that runs, or whose call does.
+pub(super) fn place(lua: &Lua) -> (Option<&'static str>, Option<usize>) {
     let at = |level: usize| {
         lua.inspect_stack(level, |frame| {
-            let is_of_script = frame.source().source.is_some_and(|source| source == NAME);
-            frame.current_line().filter(|_| is_of_script)
+            let source = frame.source().source?;
+            let name = [NAME, LIBRARY_NAME].into_iter().find(|name| source == *name)?;
+            Some((name, frame.current_line()?))
         })
     };
-    (0..).map_while(at).flatten().next()
+    (0..).map_while(at).flatten().next().unzip()
 }

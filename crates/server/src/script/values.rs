@@ -121,16 +121,16 @@ fn list<'a>(
 }
 
 /// The error of a script that has failed, with the place where it has.
-pub(super) fn failure(error: &Value, sha: &str) -> Reply {
+pub(super) fn failure(error: &Value, name: &str) -> Reply {
     let Value::Table(error) = error else {
         let why = error.to_string().unwrap_or_default();
-        return Reply::error(format!("ERR Error running script {sha}, {why}"));
+        return Reply::error(format!("ERR Error running script {name}, {why}"));
     };
-    let field = |name| text_in(error, name);
+    let field = |of| text_in(error, of);
     let what = field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
     Reply::error(match (field("source"), field("line")) {
         (Some(source), Some(line)) => {
-            let place = [b" script: ", sha.as_bytes(), b", on ", &source, b":", &line, b"."];
+            let place = [b" script: ", name.as_bytes(), b", on ", &source, b":", &line, b"."];
             [&what, &place.concat()[..]].concat()
         }
         _ => what,
@@ -138,7 +138,7 @@ pub(super) fn failure(error: &Value, sha: &str) -> Reply {
 }
 
 /// The text or number of a field.
-fn text_in(table: &Table, name: &str) -> Option<Vec<u8>> {
+pub(super) fn text_in(table: &Table, name: &str) -> Option<Vec<u8>> {
     match table.raw_get(name).ok()? {
         Value::String(text) => Some(text.as_bytes().to_vec()),
         Value::Integer(number) => Some(number.to_string().into_bytes()),

@@ -42,7 +42,7 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
         "command" => Ok(Reply::Array(all_described())),
         "command|count" => Ok(Reply::Integer(commands().count() as i64)),
         "command|docs" => Ok(Reply::Map(Vec::new())),
-        "command|getkeys" => keys_of(&args[2..]),
+        "command|getkeys" | "command|getkeysandflags" => keys_of(name, &args[2..]),
         "command|help" => Ok(help(help::COMMAND)),
         "command|info" => Ok(Reply::Array(match &args[2..] {
             [] => all_described(),
@@ -105,7 +105,8 @@ fn all_described() -> Vec<Reply> {
 }
 
 fn described(command: &CommandRow) -> Reply {
-    let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit));
+    let names = flag::NAMES.iter().filter(|(bit, _)| command.is(*bit)).map(|(_, name)| *name);
+    let names = names.chain(command.has_movable_keys().then_some("movablekeys"));
     let categories = acl::of(command);
     let categories = acl::NAMES.iter().enumerate().filter(|(at, _)| categories & 1 << at != 0);
     let KeyPlaces { first, last, step, .. } = command.keys;
@@ -116,12 +117,12 @@ fn described(command: &CommandRow) -> Reply {
     Reply::Array(vec![
         bulk(command.name),
         Reply::Integer(command.arity.into()),
-        Reply::Set(names.map(|(_, name)| Reply::Status(name)).collect()),
+        Reply::Set(names.map(Reply::Status).collect()),
         Reply::Integer(first as i64),
         Reply::Integer(last as i64),
         Reply::Integer(step as i64),
         Reply::Set(categories.map(|(_, name)| Reply::Status(name)).collect()),
-        Reply::Set(Vec::new()),
+        Reply::Set(command.tips().map(|tip| Reply::Bulk(tip.into())).collect()),
         Reply::Set(Vec::new()),
         Reply::Array(COMMANDS.iter().filter(within).map(described).collect()),
     ])
@@ -147,16 +148,30 @@ fn list(words: &[&[u8]]) -> Answer {
     Ok(Reply::bulks(names.filter(|name| glob::matches(&pattern, name.as_bytes()))))
 }
 
-/// `COMMAND GETKEYS command [argument ...]`
-fn keys_of(args: &[&[u8]]) -> Answer {
+/// `COMMAND GETKEYS command [argument ...]`, and `COMMAND GETKEYSANDFLAGS`
+fn keys_of(name: &str, args: &[&[u8]]) -> Answer {
     let command = table::find(args).ok_or_else(|| Halt::error("ERR Invalid command specified"))?;
-    if command.keys.is_empty() {
+    let is_of_channels = ["subscribe", "publish"].iter().any(|it| command.name.ends_with(it));
+    if command.keys.is_empty() || is_of_channels {
         return Err(Halt::error("ERR The command has no key arguments"));
     }
     if !command.takes(args.len()) {
         return Err(Halt::error("ERR Invalid number of arguments specified for command"));
     }
-    Ok(Reply::bulks(command.keys_of(args).map(<[u8]>::to_vec)))
+    let KeyPlaces { first, counted, .. } = command.keys;
+    // A number of keys may say that there are none, but to scripts alone.
+    let least = usize::from(first > 0 && counted > 0) + 1;
+    if command.keys_of(args).count() < least && !command.is_script() {
+        return Err(Halt::error("ERR Invalid arguments specified for command"));
+    }
+    if name == "command|getkeys" {
+        return Ok(Reply::bulks(command.keys_of(args).map(<[u8]>::to_vec)));
+    }
+    let told = command.used_keys(args).map(|(key, uses)| {
+        let uses = Reply::Set(uses.split(' ').map(Reply::Status).collect());
+        Reply::Array(vec![Reply::Bulk(key.to_vec().into()), uses])
+    });
+    Ok(Reply::Array(told.collect()))
 }
 
 /// `CONFIG GET pattern [pattern ...]`

@@ -19,6 +19,9 @@ pub(super) struct SessionCalls {
     begun: Instant,
     /// The command that runs.
     running: Option<&'static CommandRow>,
+    /// Whether the error of the script that has run was counted, since a command of it has
+    /// answered that.
+    pub(super) is_counted: bool,
     /// Commands that ran, and whose writes are not committed yet.
     gathered: Vec<&'static CommandRow>,
 }
@@ -26,7 +29,13 @@ pub(super) struct SessionCalls {
 impl SessionCalls {
     /// No calls yet; they are counted in `times`.
     pub(super) fn new(times: Arc<WorkerTimes>) -> Self {
-        Self { times, begun: Instant::now(), running: None, gathered: Vec::new() }
+        Self {
+            times,
+            begun: Instant::now(),
+            running: None,
+            is_counted: false,
+            gathered: Vec::new(),
+        }
     }
 
     /// Where calls are counted.
@@ -65,9 +74,22 @@ impl SessionCalls {
         reply: &Reply,
     ) {
         let time = self.lap();
+        let is_counted = std::mem::take(&mut self.is_counted);
         match self.running.take() {
-            Some(command) => self.add(observer, client, command, args, time, error_of(reply)),
+            Some(command) => {
+                let error = error_of(reply).cloned();
+                let call = InnerCall { command, args, time, error, is_counted };
+                self.add(observer, client, &call);
+            }
             None => error_of(reply).into_iter().for_each(|text| observer.add_error(text)),
+        }
+    }
+
+    /// Counts the error that a command has answered that had waited, if it has.
+    pub(super) fn end_wait(&self, observer: &Observer, command: &CommandRow, reply: &Reply) {
+        if let Some(text) = error_of(reply) {
+            observer.add_error(text);
+            self.times.add_error(command, CallError::Failed);
         }
     }
 
@@ -76,14 +98,14 @@ impl SessionCalls {
         &self,
         observer: &Observer,
         client: &Connected,
-        command: &CommandRow,
-        args: &[&[u8]],
-        time: Duration,
-        error: Option<&Bytes>,
+        InnerCall { command, args, time, error, is_counted }: &InnerCall<'_>,
     ) {
+        let time = *time;
         self.times.add(command, 1, time, time);
         if let Some(text) = error {
-            observer.add_error(text);
+            if !is_counted {
+                observer.add_error(text);
+            }
             self.times.add_error(command, CallError::Failed);
         }
         // The commands of a transaction are there one by one.
@@ -146,9 +168,7 @@ impl SessionCalls {
         client: &Connected,
         commands: &[InnerCall<'_>],
     ) {
-        for InnerCall { command, args, time, error } in commands {
-            self.add(observer, client, command, args, *time, error.as_ref());
-        }
+        commands.iter().for_each(|call| self.add(observer, client, call));
     }
 
     /// The time since the last command ended.
@@ -158,13 +178,14 @@ impl SessionCalls {
     }
 }
 
-/// A command of a transaction or a script: how long it took, and the error that it has answered, if
-/// it has.
+/// A command that has run, such as one of a transaction or a script: how long it took, and the
+/// error that it has answered, if it has, and whether that was counted.
 pub(super) struct InnerCall<'a> {
     pub(super) command: &'static CommandRow,
     pub(super) args: &'a [&'a [u8]],
     pub(super) time: Duration,
     pub(super) error: Option<Bytes>,
+    pub(super) is_counted: bool,
 }
 
 /// The text of an error.

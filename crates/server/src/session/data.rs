@@ -22,7 +22,7 @@ impl ClientSession {
     pub(super) fn run_data(
         &self,
         shared: &ServerShared,
-        command: &CommandRow,
+        command: &'static CommandRow,
         args: &[&[u8]],
         may_wait: bool,
         run: Run,
@@ -38,7 +38,7 @@ impl ClientSession {
     fn run_holding(
         &self,
         shared: &ServerShared,
-        command: &CommandRow,
+        command: &'static CommandRow,
         args: &[&[u8]],
         may_wait: bool,
         run: Run,
@@ -70,7 +70,8 @@ impl ClientSession {
             Err(Halt::Block(KeyWait { timeout, resumed, .. })) => {
                 let waiting = self.waiting(command, args, run, resumed);
                 let (number, reply) = store.waiters.add(waiting);
-                return Ok(RanCommand::Blocked(BlockedClient { number, reply, timeout }));
+                let blocked = BlockedClient { command, number, reply, timeout };
+                return Ok(RanCommand::Blocked(blocked));
             }
             Err(halt) => return Err(halt),
         };
@@ -254,10 +255,10 @@ impl ClientSession {
         if effects.is_empty() {
             return Ok(());
         }
-        shared.store.commit(effects, may_wait)?;
+        let told = shared.store.commit(effects, now(), may_wait)?;
         shared.store.watches.touch(effects);
-        if !effects.events.is_empty() {
-            shared.topics.tell(shared.config.load().notify_keyspace_events, &effects.events);
+        if !told.is_empty() {
+            shared.topics.tell(shared.config.load().notify_keyspace_events, &told);
         }
         if !effects.cleared.is_empty() {
             shared.sweeper.wake();

@@ -35,7 +35,7 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             scripts.flush();
             Reply::OK
         }),
-        "script|kill" if scripts.kill() => Ok(Reply::OK),
+        "script|kill" if scripts.running.kill() => Ok(Reply::OK),
         "script|kill" => Err(Halt::error("NOTBUSY No scripts in execution right now.")),
         "script|load" => {
             let script = shared.scripts.load(args[2]).map_err(no_script_of)?;
@@ -77,11 +77,22 @@ impl<'k> ScriptCall<'k> {
         may_wait: bool,
     ) -> Answer<Self> {
         let no_script = || Halt::error("NOSCRIPT No matching script. Please use EVAL.");
-        let is_sha = name.starts_with("evalsha");
+        let (is_sha, is_function) = (name.starts_with("evalsha"), name.starts_with("fcall"));
         if is_sha && args[1].len() != 40 {
             return Err(no_script());
         }
-        let (count, words) = (number(args[2])?, &args[3..]);
+        let function = match is_function {
+            true => {
+                let known = shared.libraries.now().function(args[1]);
+                Some(known.ok_or_else(|| Halt::error("ERR Function not found"))?)
+            }
+            false => None,
+        };
+        let count = number(args[2]).map_err(|halt| match is_function {
+            true => Halt::error("ERR Bad number of keys provided"),
+            false => halt,
+        })?;
+        let words = &args[3..];
         if count < 0 {
             return Err(Halt::error("ERR Number of keys can't be negative"));
         }
@@ -91,10 +102,11 @@ impl<'k> ScriptCall<'k> {
             .ok_or_else(|| {
                 Halt::error("ERR Number of keys can't be greater than number of args")
             })?;
-        let script = match is_sha {
-            true => shared.scripts.named(args[1]).ok_or_else(no_script)?,
-            false if may_wait => shared.scripts.load(args[1]).map_err(no_script_of)?,
-            false => shared.scripts.of_text(args[1]).ok_or(Halt::Wait)?,
+        let script = match function {
+            Some(function) => function,
+            None if is_sha => shared.scripts.named(args[1]).ok_or_else(no_script)?,
+            None if may_wait => shared.scripts.load(args[1]).map_err(no_script_of)?,
+            None => shared.scripts.of_text(args[1]).ok_or(Halt::Wait)?,
         };
         let bytes = || args.iter().map(|argument| argument.len() + ARGUMENT_BYTES).sum::<usize>();
         if !may_wait && (bytes() > SHORT_BYTES || !script.is_to_be_tried()) {
@@ -112,7 +124,10 @@ impl<'k> ScriptCall<'k> {
                 ScriptLimits { until: Some(Instant::now() + SHORT_TIME), memory: SHORT_MEMORY }
             }
         };
-        let running = shared.scripts.start();
+        let running = match is_function {
+            true => shared.libraries.running.start(args),
+            false => shared.scripts.running.start(&[]),
+        };
         Ok(Self { script, words: args, keys, args: rest, reads_only, limits, running })
     }
 }

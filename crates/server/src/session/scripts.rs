@@ -75,6 +75,7 @@ impl ClientSession {
         let run = ScriptRun {
             sha: &call.script.sha,
             code: &call.script.code,
+            function: call.script.function.as_deref(),
             keys: call.keys,
             args: call.args,
             limits: call.limits,
@@ -111,6 +112,14 @@ impl ClientSession {
                 shared.monitors.show(self.database, &self.client.address, call.words);
             }
             self.end_inner(shared, "lua", &inner);
+            let error = match &answer {
+                Some(Ok(reply) | Err(Halt::Error(reply))) => error_of(reply),
+                _ => None,
+            };
+            let is_of = |call: &InnerCall<'_>| {
+                call.error.as_ref().zip(error).is_some_and(|(of, error)| error.starts_with(of))
+            };
+            self.calls.is_counted = inner.iter().any(is_of);
         }
         (answer, view, published)
     }
@@ -232,7 +241,7 @@ impl ScriptHost for Host<'_, '_> {
         let answer = self.run(command, args);
         let reply = self.reply(answer)?;
         let (time, error) = (begun.elapsed(), error_of(&reply).cloned());
-        self.inner.push(InnerCall { command, args, time, error });
+        self.inner.push(InnerCall { command, args, time, error, is_counted: false });
         Some(reply)
     }
 

@@ -1,6 +1,6 @@
 //! Commands that need nothing of a session, so that scripts call them, too.
 
-use super::{about, latency, script_call, slow_log, subscriptions};
+use super::{about, functions, latency, script_call, slow_log, subscriptions};
 use crate::command::args::number;
 use crate::exec::{Answer, Halt};
 use crate::resp::reply::Reply;
@@ -21,6 +21,7 @@ pub(super) fn run(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer {
         "spublish" => Ok(Reply::Integer(topics.publish_to_shard(args[1], args[2]) as i64)),
         "wait" => wait(args),
         name if name.starts_with("latency|") => latency::latency(shared, name, args),
+        name if name.starts_with("function|") => functions::about(shared, name, args),
         name if name.starts_with("script|") => script_call::about(shared, name, args),
         name if name.starts_with("slowlog|") => slow_log::slow_log(shared, name, args),
         name if name.starts_with("pubsub|") => subscriptions::about(shared, name, args),

@@ -232,7 +232,8 @@ impl ClientSession {
             view.hold(reply.memory())?;
             let (ended, error) = (Instant::now(), error_of(&reply).cloned());
             let time = ended.duration_since(std::mem::replace(&mut begun, ended));
-            inner.push(InnerCall { command, args, time, error });
+            let is_counted = std::mem::take(&mut self.calls.is_counted);
+            inner.push(InnerCall { command, args, time, error, is_counted });
             replies.push(match changes_protocol {
                 true => Reply::Fixed(self.protocol, Box::new(reply)),
                 false => reply,

@@ -78,6 +78,7 @@ const ON_PURPOSE: &[(&str, Rule, &str)] = &[
     ("slowlog get", Rule::Kind, "clocks"),
     ("slowlog len", Rule::Kind, "clocks"),
     ("script help", Rule::Kind, "no debugger"),
+    ("function help", Rule::Kind, "functions run side by side"),
     ("lolwut", Rule::Kind, "another server"),
     ("latency doctor", Rule::Kind, "a sentence of its own"),
     ("latency histogram", Rule::Kind, "clocks"),

@@ -210,3 +210,36 @@ fn scripts_of_libraries_run_alike() {
     }
     assert!(crate::same_keys(&mut pair, 0).is_none());
 }
+
+/// Scripts with errors, of which each is counted once.
+const FAILING: &str = r#"
+return redis.call('incr', 's')
+return redis.pcall('incr', 's')
+redis.pcall('incr', 's') return 1
+local e = redis.pcall('incr', 's') error(e)
+error('x')
+return redis.error_reply('MY err')
+local ok, e = pcall(redis.call, 'incr', 's') return redis.error_reply('MY own')
+return redis.call('nope')
+local ok, e = pcall(redis.call, 'incr', 's') return redis.call('lpush', 's', 1)"#;
+
+#[test]
+fn errors_of_scripts_are_counted_alike() {
+    let Some(both) = Both::start(None) else { return };
+    let mut pair = both.pair();
+    pair.call(&[b"SET", b"s", b"x"]);
+    for script in FAILING.trim().lines() {
+        pair.call(&[b"CONFIG", b"RESETSTAT"]);
+        for in_transaction in [false, true] {
+            if in_transaction {
+                pair.call(&[b"MULTI"]);
+            }
+            pair.call(&[b"EVAL", script.as_bytes(), b"0"]);
+            if in_transaction {
+                pair.call(&[b"EXEC"]);
+            }
+            let [ours, theirs] = pair.call(&[b"INFO", b"errorstats"]);
+            assert_eq!(ours.shown(), theirs.shown(), "{script}");
+        }
+    }
+}

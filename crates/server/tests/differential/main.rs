@@ -9,6 +9,7 @@ mod alike;
 mod drawn;
 mod scripts;
 mod lua;
+mod functions;
 mod ended;
 mod blocked;
 mod streams;

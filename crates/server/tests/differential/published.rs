@@ -1,5 +1,7 @@
 //! Messages: scripts of several clients, and what is told of keys.
 
+use std::time::Duration;
+
 use crate::Both;
 use crate::scripts::assert_alike;
 use crate::wire::{Client, Ours, Value, array};
@@ -279,7 +281,7 @@ fn events(client: &mut Client) -> Vec<String> {
 fn changes_of_keys_are_told_alike() {
     let Some(both) = Both::start(None) else { return };
     let [mut listening, mut writing] = [both.pair(), both.pair()];
-    for classes in ["KEA", "Kg$", "El", "Kz", "Et", ""] {
+    for classes in ["KEA", "Kg$", "El", "Kz", "Et", "En", "KEAn", ""] {
         writing.call(&[b"CONFIG", b"SET", b"notify-keyspace-events", classes.as_bytes()]);
         writing.call(&[b"FLUSHALL"]);
         listening.call(&[b"PSUBSCRIBE", b"*"]);
@@ -317,4 +319,74 @@ fn a_transaction_publishes_behind_its_commit() {
     assert_eq!(told(), b"key");
     assert_eq!(reader.call(&[b"GET", b"key"]).bulk(), Some(&b"value"[..]));
     assert_eq!(told(), b"more");
+}
+
+/// Commands about keys that end soon, or would have: what is told of their ends is told alike.
+const ENDING: &str = "\
+SET k v PX 30
+RPUSH l a
+PEXPIRE l 30
+SET gone v PX 30
+DEL gone
+SET stays v PX 30
+PERSIST stays
+SET longer v PX 30
+PEXPIRE longer 100000
+SET plain v PX 30
+SET plain v
+SET old v PX 30
+RENAME old new
+SET source v PX 30
+COPY source copy
+SET here v PX 30
+MOVE here 1
+";
+
+/// The keys whose ends were told, in the order of their names: which ends first is chance.
+fn ended(client: &mut Client) -> Vec<String> {
+    let mut told = events(client);
+    told.retain(|message| message.contains(":expired"));
+    told.sort_unstable();
+    told
+}
+
+#[test]
+fn ends_of_keys_are_told_alike_and_once() {
+    let Some(both) = Both::start(None) else { return };
+    let [mut listening, mut writing] = [both.pair(), both.pair()];
+    let mut call = |line: &str| {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        writing.call(&words)
+    };
+    // One that was there before.
+    call("SET before v PX 1000");
+    call("CONFIG SET notify-keyspace-events Ex");
+    listening.call(&[b"PSUBSCRIBE", b"*"]);
+    for line in ENDING.lines() {
+        call(line);
+    }
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1500));
+        call("PUBLISH end end");
+        let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(ended);
+        assert_eq!(ours, theirs);
+    }
+    // What is told of a key that is written behind its end comes first.
+    call("CONFIG SET notify-keyspace-events E$x");
+    call("SET k v PX 5");
+    std::thread::sleep(Duration::from_millis(10));
+    call("SET k v");
+    call("PUBLISH end end");
+    let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(events);
+    assert_eq!(ours, theirs);
+    assert!(ours[1].contains(":expired"), "{ours:?}");
+    // Nothing is left of those that were gone when it was told of no more.
+    call("SET k v PX 300");
+    call("CONFIG SET notify-keyspace-events E$");
+    call("DEL k");
+    call("CONFIG SET notify-keyspace-events E$x");
+    std::thread::sleep(Duration::from_millis(600));
+    call("PUBLISH end end");
+    let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(events);
+    assert_eq!(ours, theirs);
 }

@@ -11,7 +11,7 @@ use cleavedb_server::{Config, Running, start};
 use tempfile::TempDir;
 
 /// A server that does not answer for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A reply, as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]

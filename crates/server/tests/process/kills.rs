@@ -1,9 +1,10 @@
 //! Servers that are killed while clients write collections: what was acknowledged is there, a
 //! transaction is there as a whole or not at all, and elements fit their keys.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::running::Server;
@@ -30,6 +31,18 @@ impl Client {
         line.strip_suffix("\r\n").map(str::to_owned)
     }
 
+    /// Skips a reply that is no array; none if the server has died.
+    fn skip(&mut self) -> Option<()> {
+        let mut read = |line: &mut String| self.socket.read_line(line).ok().filter(|len| *len > 0);
+        let mut line = String::new();
+        read(&mut line)?;
+        // What is not there has no text.
+        if line.starts_with('$') && line != "$-1\r\n" {
+            read(&mut line)?;
+        }
+        Some(())
+    }
+
     /// The bulks of an array.
     fn bulks(&mut self, command: &str) -> Vec<String> {
         let count = self.call(command).unwrap();
@@ -52,8 +65,9 @@ impl Client {
     }
 }
 
-/// Writes the numbers from `from` on until the server dies; the first one that is not acknowledged.
-fn write_numbers(client: &mut Client, name: usize, from: usize) -> usize {
+/// Writes the numbers from `from` on until the server dies, and tells of each; the first one that
+/// is not acknowledged.
+fn write_numbers(client: &mut Client, name: usize, from: usize, wrote: &Sender<()>) -> usize {
     for number in from.. {
         let list = number / 50;
         let commands = [
@@ -80,20 +94,16 @@ fn write_numbers(client: &mut Client, name: usize, from: usize) -> usize {
         }
         // The replies of the transaction.
         for _ in 0..commands.len() - 2 {
-            let mut line = String::new();
-            if client.socket.read_line(&mut line).unwrap_or(0) == 0 {
-                return number;
-            }
-            if line.starts_with('$') && client.socket.read_line(&mut line).unwrap_or(0) == 0 {
+            if client.skip().is_none() {
                 return number;
             }
         }
-        if client.call("LMOVE one two LEFT RIGHT").is_none() {
+        let moved = client.socket.get_mut().write_all(b"LMOVE one two LEFT RIGHT\r\n").ok();
+        if moved.and_then(|()| client.skip()).is_none() {
             return number + 1;
         }
-        if client.socket.read_line(&mut String::new()).unwrap_or(0) == 0 {
-            return number + 1;
-        }
+        // The test waits for the first one only, and has gone on by now.
+        let _ = wrote.send(());
     }
     unreachable!("numbers do not end")
 }
@@ -125,13 +135,15 @@ fn killed(appendfsync: &str) {
         }
         assert_eq!(client.number("LLEN one") + client.number("LLEN two"), MOVING);
         let written: Vec<usize> = std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..CLIENTS)
+            let (writers, first): (Vec<_>, Vec<_>) = (0..CLIENTS)
                 .map(|name| {
-                    let (server, from) = (&server, acknowledged[name]);
+                    let ((server, from), (wrote, first)) =
+                        ((&server, acknowledged[name]), channel());
                     let mut client = Client::new(server);
-                    scope.spawn(move || write_numbers(&mut client, name, from))
+                    (scope.spawn(move || write_numbers(&mut client, name, from, &wrote)), first)
                 })
-                .collect();
+                .unzip();
+            first.iter().for_each(|first| first.recv().unwrap());
             std::thread::sleep(Duration::from_millis(150 + 100 * round));
             let id = server.child.id().to_string();
             std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap();
@@ -156,4 +168,51 @@ fn collections_survive_a_kill_by_default() {
 #[test]
 fn collections_survive_a_kill_without_syncs() {
     killed("no");
+}
+
+#[test]
+fn libraries_of_functions_survive_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let kill = |mut server: Server| {
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+    };
+    let code = r"#!lua name=lib\nredis.register_function('f', function() return 7 end)";
+    let server = Server::start(&store, &[]);
+    assert_eq!(server.ask(&format!("FUNCTION LOAD \"{code}\"")), "$3\r\nlib\r\n");
+    kill(server);
+    let server = Server::start(&store, &[]);
+    assert_eq!(server.ask("FCALL f 0"), ":7\r\n");
+    assert_eq!(server.ask("FUNCTION DELETE lib"), "+OK\r\n");
+    kill(server);
+    let server = Server::start(&store, &[]);
+    assert_eq!(server.ask("FCALL f 0"), "-ERR Function not found\r\n");
+}
+
+/// The keys whose ends are told, from now on, up to a number of them.
+fn ended(server: &Server, count: usize) -> Vec<String> {
+    let mut client = Client::new(server);
+    client.call("SUBSCRIBE __keyevent@0__:expired").unwrap();
+    let lines = client.socket.by_ref().lines().map(|line| line.unwrap());
+    // Five lines more tell of the subscription, and seven of each message, the last one its text.
+    let lines: Vec<_> = lines.skip(5).take(7 * count).collect();
+    lines.chunks(7).map(|message| message[6].clone()).collect()
+}
+
+#[test]
+fn ends_are_told_once_whatever_ends_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, more) = (dir.path().join("store"), ["--notify-keyspace-events", "Ex"]);
+    let mut server = Server::start(&store, &more);
+    server.ask("SET before v PX 10000\r\nSET gone v PX 10000\r\nSET last v PX 20000\r\nDEL gone");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let mut server = Server::start(&store, &more);
+    assert_eq!(ended(&server, 1), ["before"]);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let server = Server::start(&store, &more);
+    assert_eq!(ended(&server, 1), ["last"]);
+    assert_eq!(server.ask("CLEAVE.CHECK"), "*0\r\n");
 }

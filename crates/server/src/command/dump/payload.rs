@@ -29,6 +29,9 @@ const SORTED_SET_LISTPACK: u8 = 17;
 const LIST_LISTPACKS: u8 = 18;
 const SET_LISTPACK: u8 = 20;
 
+/// A library of functions.
+const LIBRARY: u8 = 245;
+
 /// The version that is written, of Redis 7.0, and the last one that is read, of Redis 7.4.
 const VERSION: u16 = 10;
 const VERSION_MAX: u16 = 12;
@@ -109,17 +112,29 @@ pub enum DumpedValue<'a> {
 impl<'a> DumpedValue<'a> {
     /// The value of a dump. Collections have elements, and no more than a request has arguments.
     pub fn of(bytes: &'a [u8]) -> Result<Self, BadPayload> {
-        let (rest, checksum) = bytes.split_last_chunk().ok_or(BadPayload::Seal)?;
-        let (value, version) = rest.split_last_chunk().ok_or(BadPayload::Seal)?;
-        if u16::from_le_bytes(*version) > VERSION_MAX
-            || u64::from_le_bytes(*checksum) != CHECKSUM.checksum(rest)
-        {
-            return Err(BadPayload::Seal);
-        }
-        let mut reader = PayloadReader { bytes: ByteReader(value), room: DECOMPRESSED_MAX };
+        let mut reader = PayloadReader::of(bytes)?;
         let value = reader.value()?;
         if reader.bytes.0.is_empty() { Ok(value) } else { Err(BadPayload::Content) }
     }
+}
+
+/// Appends a library of functions.
+pub fn put_library(text: &[u8], out: &mut Vec<u8>) {
+    out.push(LIBRARY);
+    put_string(text, out);
+}
+
+/// The texts of the libraries of a dump.
+pub fn libraries(bytes: &[u8]) -> Unpacked<Elements<'_>> {
+    let mut reader = PayloadReader::of(bytes)?;
+    let mut texts = Vec::new();
+    while !reader.bytes.0.is_empty() {
+        match reader.bytes.byte()? {
+            LIBRARY => texts.push(reader.string()?),
+            _ => return Err(BadPayload::Content),
+        }
+    }
+    Ok(texts)
 }
 
 /// Elements as pairs of two.
@@ -181,6 +196,16 @@ struct PayloadReader<'a> {
 }
 
 impl<'a> PayloadReader<'a> {
+    /// A reader of what a dump has, if its seal is right.
+    fn of(bytes: &'a [u8]) -> Unpacked<Self> {
+        let (rest, checksum) = bytes.split_last_chunk().ok_or(BadPayload::Seal)?;
+        let (value, version) = rest.split_last_chunk().ok_or(BadPayload::Seal)?;
+        let is_right = u16::from_le_bytes(*version) <= VERSION_MAX
+            && u64::from_le_bytes(*checksum) == CHECKSUM.checksum(rest);
+        let reader = Self { bytes: ByteReader(value), room: DECOMPRESSED_MAX };
+        if is_right { Ok(reader) } else { Err(BadPayload::Seal) }
+    }
+
     fn value(&mut self) -> Unpacked<DumpedValue<'a>> {
         match self.bytes.byte()? {
             STRING => self.string().map(DumpedValue::String),

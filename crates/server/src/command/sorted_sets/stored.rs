@@ -95,13 +95,13 @@ pub fn store<'a>(
     event: &'static str,
     view: &mut View<'a>,
 ) -> Answer {
-    let was_there = view.delete(key)?;
     if !members.is_empty() {
+        view.make_room(key)?;
         let mut zset = view.new_collection(KIND)?;
         members.iter().for_each(|(member, score)| put(&mut zset, member, None, *score, view));
         view.keep(key, (zset, None));
         view.tell(event::SORTED_SET, event, key);
-    } else if was_there {
+    } else if view.delete(key)? {
         view.tell(event::GENERIC, "del", key);
     }
     Ok(Reply::Integer(members.len() as i64))

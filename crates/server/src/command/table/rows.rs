@@ -50,6 +50,7 @@ const ALWAYS: u32 = flag::LOADING | flag::STALE;
 const OWN: u32 = ALWAYS | flag::NOSCRIPT;
 const SAVES: u32 = flag::ADMIN | flag::NOSCRIPT | flag::WAITS;
 const LONG: u32 = SAVES | flag::NO_MULTI;
+const CHANGE_FUNCTIONS: u32 = flag::WRITE | flag::NOSCRIPT | flag::WAITS;
 const OWN_FAST: u32 = OWN | flag::FAST;
 
 /// All commands.
@@ -289,6 +290,7 @@ pub static COMMANDS: &[CommandRow] = &[
     session("command|count", 2, ALWAYS),
     session("command|docs", -2, ALWAYS),
     session("command|getkeys", -4, ALWAYS),
+    session("command|getkeysandflags", -4, ALWAYS),
     session("command|help", 2, ALWAYS),
     session("command|info", -2, ALWAYS),
     session("command|list", -2, ALWAYS),
@@ -351,6 +353,18 @@ pub static COMMANDS: &[CommandRow] = &[
     script("evalsha", flag::SKIP_MONITOR),
     script("eval_ro", flag::SKIP_MONITOR | flag::READONLY),
     script("evalsha_ro", flag::SKIP_MONITOR | flag::READONLY),
+    script("fcall", flag::SKIP_MONITOR),
+    script("fcall_ro", flag::SKIP_MONITOR | flag::READONLY),
+    container("function", -2, 0),
+    session("function|delete", 3, CHANGE_FUNCTIONS),
+    session("function|dump", 2, flag::NOSCRIPT),
+    session("function|flush", -2, CHANGE_FUNCTIONS),
+    session("function|help", 2, ALWAYS),
+    session("function|kill", 2, flag::NOSCRIPT),
+    session("function|list", -2, flag::NOSCRIPT),
+    session("function|load", -3, CHANGE_FUNCTIONS | flag::DENYOOM),
+    session("function|restore", -3, CHANGE_FUNCTIONS | flag::DENYOOM),
+    session("function|stats", 2, flag::NOSCRIPT),
     container("script", -2, 0),
     session("script|exists", -3, flag::NOSCRIPT),
     session("script|flush", -2, flag::NOSCRIPT),

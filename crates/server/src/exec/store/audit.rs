@@ -30,8 +30,8 @@ struct FoundCollection {
 /// What an audit has found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// What does not fit together, a sentence each: a collection that is not registered, a wrong
-    /// number of elements, elements of no collection.
+    /// What does not fit together, a sentence each: a collection or an end that is not registered,
+    /// a wrong number of elements, elements of no collection.
     pub wrong: Vec<String>,
     /// Collections that no key has any more, and that wait for the sweeper.
     pub unused: usize,
@@ -67,6 +67,7 @@ impl Store {
         let lost = found.keys().filter(|id| !owners.contains_key(id));
         wrong
             .extend(lost.map(|id| format!("elements of collection {id}, which is not registered")));
+        wrong.extend(self.faults_of_ends()?);
         Ok(Audit { wrong, unused })
     }
 

@@ -26,6 +26,9 @@ const SCRIPTS: &[&[u8]] = &[
     b"return ARGV[",
 ];
 
+/// Names of libraries, and of their functions.
+const FUNCTIONS: &[&[u8]] = &[b"one", b"two", b"three"];
+
 /// Types of fields of bits.
 const BIT_FIELDS: &[&[u8]] =
     &[b"u1", b"u8", b"i8", b"i5", b"u63", b"i64", b"i1", b"u17", b"i33", b"u64", b"i0", b"x"];
@@ -84,6 +87,8 @@ pub fn argument(rng: &mut Rng, kind: &str) -> Vec<u8> {
         ),
         "V" => value(rng),
         "SCRIPT" => text(rng, SCRIPTS),
+        "FUNCTION" => text(rng, FUNCTIONS),
+        "LIBRARY" => library(rng),
         "LON" | "LAT" | "SIZE" | "UNIT" | "DUMP" => text(rng, places::arguments(kind)),
         _ if let Some(kind) = kind.strip_prefix(':') => streams::argument(rng, kind),
         "ANY" => {
@@ -153,4 +158,13 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         7 => vec![rng.u8(..); rng.usize(..3000)],
         _ => text(rng, &[b"", b"a", b"ohmytext", b"mynewtext", b"GET", b"nx", b"ex", b"help"]),
     }
+}
+
+/// The text of a library with one function.
+fn library(rng: &mut Rng) -> Vec<u8> {
+    let (name, script) = (one_of(rng, FUNCTIONS), one_of(rng, SCRIPTS));
+    let flag: &[u8] = if rng.bool() { b"'no-writes'" } else { b"" };
+    let head = [b"#!lua name=", name, b"\nredis.register_function{function_name='", name];
+    let rest = [b"', flags={", flag, b"}, callback=function(KEYS, ARGV)\n", script];
+    [&head.concat()[..], &rest.concat(), b"\nend}"].concat()
 }

@@ -313,6 +313,17 @@ script flush [sync]
 script load SCRIPT
 script help
 script V
+fcall FUNCTION 1 K V
+fcall FUNCTION I K V
+fcall_ro FUNCTION 1 K V
+function load [replace] LIBRARY
+function load LIBRARY V
+function delete FUNCTION
+function list libraryname FUNCTION [withcode]
+function flush [sync]
+function stats
+function help
+function V V
 V V V
 ";
 

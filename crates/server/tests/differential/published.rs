@@ -323,22 +323,22 @@ fn a_transaction_publishes_behind_its_commit() {
 
 /// Commands about keys that end soon, or would have: what is told of their ends is told alike.
 const ENDING: &str = "\
-SET k v PX 30
+SET k v PX 2000
 RPUSH l a
-PEXPIRE l 30
-SET gone v PX 30
+PEXPIRE l 2000
+SET gone v PX 2000
 DEL gone
-SET stays v PX 30
+SET stays v PX 2000
 PERSIST stays
-SET longer v PX 30
+SET longer v PX 2000
 PEXPIRE longer 100000
-SET plain v PX 30
+SET plain v PX 2000
 SET plain v
-SET old v PX 30
+SET old v PX 2000
 RENAME old new
-SET source v PX 30
+SET source v PX 2000
 COPY source copy
-SET here v PX 30
+SET here v PX 2000
 MOVE here 1
 ";
 
@@ -359,14 +359,14 @@ fn ends_of_keys_are_told_alike_and_once() {
         writing.call(&words)
     };
     // One that was there before.
-    call("SET before v PX 1000");
+    call("SET before v PX 2000");
     call("CONFIG SET notify-keyspace-events Ex");
     listening.call(&[b"PSUBSCRIBE", b"*"]);
     for line in ENDING.lines() {
         call(line);
     }
-    for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(1500));
+    for millis in [3500, 200] {
+        std::thread::sleep(Duration::from_millis(millis));
         call("PUBLISH end end");
         let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(ended);
         assert_eq!(ours, theirs);
@@ -381,11 +381,11 @@ fn ends_of_keys_are_told_alike_and_once() {
     assert_eq!(ours, theirs);
     assert!(ours[1].contains(":expired"), "{ours:?}");
     // Nothing is left of those that were gone when it was told of no more.
-    call("SET k v PX 300");
+    call("SET k v PX 2000");
     call("CONFIG SET notify-keyspace-events E$");
     call("DEL k");
     call("CONFIG SET notify-keyspace-events E$x");
-    std::thread::sleep(Duration::from_millis(600));
+    std::thread::sleep(Duration::from_millis(2500));
     call("PUBLISH end end");
     let [ours, theirs] = [&mut listening.ours, &mut listening.theirs].map(events);
     assert_eq!(ours, theirs);

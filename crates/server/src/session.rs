@@ -13,6 +13,7 @@ mod functions;
 mod sessionless;
 mod scripts;
 mod data;
+mod gathered;
 mod own;
 mod client;
 mod login;
@@ -39,6 +40,7 @@ pub use self::functions::load_libraries;
 
 use self::calls::SessionCalls;
 use self::client::WantedReplies;
+pub use self::gathered::{GatherStep, GatheredWrites, Stop};
 use self::login::refused;
 use self::subscriptions::Subscriptions;
 use self::transaction::ClientTransaction;

@@ -40,8 +40,6 @@ pub mod flag {
     pub const AT_ONCE: u32 = 1 << 13;
     /// Is called by the names of subcommands.
     pub const CONTAINER: u32 = 1 << 12;
-    /// May write without a look at what was there.
-    pub const BLIND: u32 = 1 << 11;
     /// Waits for the disk, whatever the keys have.
     pub const WAITS: u32 = 1 << 15;
     /// Reads keys and may keep in them what it has found, so that it holds them as a write does.
@@ -136,6 +134,12 @@ impl CommandRow {
     /// Whether it changes keys that are not among its arguments.
     pub fn writes_unnamed(&self) -> bool {
         self.is(flag::WRITE) && self.keys.is_empty()
+    }
+
+    /// Whether it may be committed together with others like it: it changes keys that it names,
+    /// and waits for none.
+    pub fn can_be_gathered(&self) -> bool {
+        self.is(flag::WRITE) && !self.is(flag::NOSCRIPT) && !self.keys.is_empty()
     }
 
     /// Whether it runs a script, or a function of a library.

@@ -13,11 +13,20 @@ const STRIPES: usize = 4096;
 /// not take the threads of all who wait.
 const WAIT: Duration = Duration::from_millis(2);
 
+/// How long a thread waits for a lock.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// As long as [`WAIT`].
+    Short,
+    /// However long.
+    Long,
+}
+
 /// The locks of all keys of a server.
 pub struct Locks(Box<[Mutex<()>]>);
 
-/// The held locks of a command.
-pub type Held<'a> = SmallVec<[MutexGuard<'a, ()>; 2]>;
+/// The held locks of a command, or of several in a row, with their numbers.
+pub type Held<'a> = SmallVec<[(usize, MutexGuard<'a, ()>); 2]>;
 
 impl Default for Locks {
     fn default() -> Self {
@@ -33,22 +42,52 @@ impl Locks {
         keys: impl Iterator<Item = &'k [u8]>,
         may_wait: bool,
     ) -> Option<Held<'a>> {
+        let mut held = Held::new();
+        self.take_more(&mut held, keys, may_wait).then_some(held)
+    }
+
+    /// Takes the locks of `keys` beside those that are held. Waits only where none is held, since
+    /// who has one of these may wait for them. Returns whether it has them; if not, none is added.
+    pub fn take_more<'a, 'k>(
+        &'a self,
+        held: &mut Held<'a>,
+        keys: impl Iterator<Item = &'k [u8]>,
+        may_wait: bool,
+    ) -> bool {
+        let before = held.len();
         let stripe = |key| xxh3_64(key) as usize % STRIPES;
         let mut stripes: SmallVec<[usize; 2]> = keys.map(stripe).collect();
         // One order for all, so that no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
-        let locks = stripes.into_iter().map(|stripe| &self.0[stripe]);
-        let held = locks.map(|it| if may_wait { it.try_lock_for(WAIT) } else { it.try_lock() });
-        held.collect()
+        stripes.retain(|stripe| held.iter().all(|(held, _)| held != stripe));
+        for stripe in stripes {
+            let wait = (may_wait && before == 0).then_some(Wait::Short);
+            match self.one(stripe, wait) {
+                Some(one) => held.push(one),
+                None => {
+                    held.truncate(before);
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Takes all locks, for what changes keys that it does not name; waits for them, however long,
     /// if `may_wait`.
     pub fn take_all(&self, may_wait: bool) -> Option<Held<'_>> {
-        let locks = self.0.iter();
-        let held = locks.map(|it| if may_wait { Some(it.lock()) } else { it.try_lock() });
-        held.collect()
+        (0..STRIPES).map(|stripe| self.one(stripe, may_wait.then_some(Wait::Long))).collect()
+    }
+
+    fn one(&self, number: usize, wait: Option<Wait>) -> Option<(usize, MutexGuard<'_, ()>)> {
+        let stripe = &self.0[number];
+        let held = match wait {
+            None => stripe.try_lock(),
+            Some(Wait::Short) => stripe.try_lock_for(WAIT),
+            Some(Wait::Long) => Some(stripe.lock()),
+        };
+        held.map(|held| (number, held))
     }
 }
 
@@ -68,7 +107,11 @@ mod tests {
         drop(take(&["c"], false).unwrap());
         assert!(take(&["c", "b"], true).is_none());
         assert!(locks.take_all(false).is_none());
-        drop(held);
+        let mut more = take(&["c"], true).unwrap();
+        let wanted = |keys: &'static [&'static str]| keys.iter().map(|key| key.as_bytes());
+        assert!(!locks.take_more(&mut more, wanted(&["d", "b"]), true) && more.len() == 1);
+        assert!(locks.take_more(&mut more, wanted(&["c", "d"]), false) && more.len() == 2);
+        drop((held, more));
         assert_eq!(locks.take_all(true).unwrap().len(), STRIPES);
     }
 }

@@ -27,7 +27,7 @@ pub use self::failed::failed;
 pub use self::locks::{Held, Locks};
 pub use self::long_reply::{ElementForm, LongPlan, LongReply};
 pub use self::ranks::{BLOCK_MAX, Ranks};
-pub use self::reads::{Blind, Reads};
+pub use self::reads::Reads;
 #[cfg(test)]
 pub use self::reads::{KeyPlace, KeyWalk, Visit};
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{Answer, Halt, Ranks};
+use super::{Answer, Ranks};
 
 /// Where a key lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,33 +65,5 @@ pub trait Reads {
     /// Whether the ranks of a collection are kept, whose key is held.
     fn has_ranks(&self, _: u64) -> bool {
         false
-    }
-}
-
-/// No records: a command that asks for one would have to wait for it.
-pub struct Blind {
-    /// Number of databases.
-    pub databases: usize,
-}
-
-impl Reads for Blind {
-    fn databases(&self) -> usize {
-        self.databases
-    }
-
-    fn get(&self, _: KeyPlace, _: &[u8]) -> Answer<Option<Bytes>> {
-        Err(Halt::Wait)
-    }
-
-    fn has(&self, _: KeyPlace, _: &[u8]) -> Answer<bool> {
-        Err(Halt::Wait)
-    }
-
-    fn walk(&self, _: KeyWalk<'_>, _: &mut Visit<'_>) -> Answer<()> {
-        Err(Halt::Wait)
-    }
-
-    fn new_id(&self) -> Answer<u64> {
-        Err(Halt::Wait)
     }
 }

@@ -122,15 +122,25 @@ impl Store {
     /// Takes the locks of keys, and of those that clients which wait for them have: see
     /// [`Locks::take`].
     pub fn hold(&self, keys: &[&[u8]], may_wait: bool) -> Option<Held<'_>> {
+        let mut held = Held::new();
+        self.hold_more(&mut held, keys, may_wait).then_some(held)
+    }
+
+    /// As [`Store::hold`], beside locks that are held: see [`Locks::take_more`].
+    pub fn hold_more<'a>(&'a self, held: &mut Held<'a>, keys: &[&[u8]], may_wait: bool) -> bool {
+        let before = held.len();
         let mut more = self.waiters.more_keys(keys);
         loop {
             let all = keys.iter().copied().chain(more.iter().map(Vec::as_slice));
-            let held = self.locks.take(all, may_wait)?;
+            if !self.locks.take_more(held, all, may_wait) {
+                return false;
+            }
             // A client may have begun to wait before the locks were there.
             let wanted = self.waiters.more_keys(keys);
             if wanted.is_subset(&more) {
-                return Some(held);
+                return true;
             }
+            held.truncate(before);
             more = wanted;
         }
     }

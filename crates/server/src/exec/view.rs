@@ -237,9 +237,11 @@ impl<'a> View<'a> {
     /// Gives a key of the client's database a string until a time. One that is over is a deletion.
     /// What the key had before is not read: the elements of a collection are left to the sweeper.
     pub fn put(&mut self, key: &'a [u8], value: impl Into<Cow<'a, [u8]>>, until: Option<u64>) {
+        let value = value.into();
+        self.effects.count_made(&value);
         let change = match until {
             Some(until) if until <= self.now => Change::Delete,
-            _ => Change::String(value.into(), until),
+            _ => Change::String(value, until),
         };
         self.wake_if_gone(self.database, key);
         if change != Change::Delete {
@@ -278,7 +280,10 @@ impl<'a> View<'a> {
                 Change::Collection(collection, it.until)
             }
             KeyContent::String(_) if is_over => Change::Delete,
-            KeyContent::String(value) => Change::String(value.to_vec().into(), it.until),
+            KeyContent::String(value) => {
+                self.effects.made += value.len();
+                Change::String(value.to_vec().into(), it.until)
+            }
         };
         if !is_over {
             self.tell_if_new(database, &key);

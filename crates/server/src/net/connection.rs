@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use super::Rooms;
 use super::budget::Share;
-use super::gathered::{Gathered, NextCommand, gather};
+use super::gathered::{GatheredInput, NextCommand, gather};
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
-use crate::exec::{Blind, Effects, Halt, LongReply};
+use crate::exec::{Halt, LongReply};
 use crate::resp::reply::Reply;
 use crate::resp::request::Decoder;
 use crate::session::{BlockedClient, ClientSession, RanCommand, Waits};
@@ -297,44 +297,22 @@ impl Connection {
     async fn run_all(&mut self) -> io::Result<bool> {
         let mut begun = self.begin();
         loop {
-            let Some(turn) = self.turn() else { return Ok(false) };
-            let failed = match turn.committed {
-                Ok(failed) => failed,
-                Err(effects) => self.commit_in_pool(effects).await?,
-            };
-            let Some(session) = &self.session else { return Ok(false) };
-            for reply in &turn.replies {
-                failed.as_ref().unwrap_or(reply).write(session.protocol, &mut self.output);
-            }
-            let ran = match turn.ran {
-                None => return Ok(true),
-                Some(Ok(ran)) => ran,
-                Some(Err(args)) => {
+            let ran = match self.turn()? {
+                Turn::Nothing => return Ok(true),
+                Turn::More => None,
+                Turn::Writes => {
+                    self.gather_in_pool().await?;
+                    None
+                }
+                Turn::Command(Ok(ran)) => Some(ran),
+                Turn::Command(Err(args)) => {
                     self.until_unpaused(&args).await?;
-                    self.run_in_pool(args).await?
+                    Some(self.run_in_pool(args).await?)
                 }
             };
-            let reply = match ran {
-                RanCommand::Reply(reply) => reply,
-                RanCommand::Long(long) => self.send_long(long).await?,
-                RanCommand::Blocked(blocked) => {
-                    let command = blocked.command;
-                    let reply = self.until_served(blocked).await?;
-                    let Some(session) = &mut self.session else { return Ok(false) };
-                    session.served(&self.shared, command, reply)
-                }
-            };
-            self.take_messages();
-            let Some(session) = &mut self.session else { return Ok(false) };
-            reply.write(session.protocol, &mut self.output);
-            let (is_over, late) = (session.is_over, std::mem::take(&mut session.late));
-            if !late.is_zero() {
-                tokio::select! {
-                    () = sleep(late) => {}
-                    () = self.shared.stop.cancelled() => {}
-                }
-            }
-            if is_over {
+            if let Some(ran) = ran
+                && !self.reply(ran).await?
+            {
                 return Ok(false);
             }
             if self.output.len() > OUTPUT_MAX {
@@ -351,49 +329,88 @@ impl Connection {
         }
     }
 
-    /// Runs what can be run without a wait: writes that need no look at what was there, and the
-    /// command behind them. What has to wait is left to the caller, in this order.
-    fn turn(&mut self) -> Option<Turn> {
+    /// Adds the reply of a command to what is sent. Returns whether the connection goes on.
+    async fn reply(&mut self, ran: RanCommand) -> io::Result<bool> {
+        let reply = match ran {
+            RanCommand::Reply(reply) => reply,
+            RanCommand::Long(long) => self.send_long(long).await?,
+            RanCommand::Blocked(blocked) => {
+                let command = blocked.command;
+                let reply = self.until_served(blocked).await?;
+                let Some(session) = &mut self.session else { return Ok(false) };
+                session.served(&self.shared, command, reply)
+            }
+        };
+        self.take_messages();
+        let Some(session) = &mut self.session else { return Ok(false) };
+        reply.write(session.protocol, &mut self.output);
+        let (is_over, late) = (session.is_over, std::mem::take(&mut session.late));
+        if !late.is_zero() {
+            tokio::select! {
+                () = sleep(late) => {}
+                () = self.shared.stop.cancelled() => {}
+            }
+        }
+        Ok(!is_over)
+    }
+
+    /// Runs what can be run without a wait: writes that are committed together, and the command
+    /// behind them. What has to wait is left to the caller, in this order.
+    fn turn(&mut self) -> io::Result<Turn> {
         let (turn, len, count) = self.decided()?;
         self.input.advance(len);
         self.shared.observer.commands.fetch_add(count, Ordering::Relaxed);
-        Some(turn)
+        Ok(turn)
     }
 
     /// A turn, its length in the input, and its number of commands.
-    fn decided(&mut self) -> Option<(Turn, usize, u64)> {
-        let session = self.session.as_mut()?;
-        let (shared, blind) = (&*self.shared, Blind { databases: self.shared.store.databases() });
-        let gathered = gather(&self.input, &mut self.decoder, session, shared, &blind);
-        let Gathered { effects, replies, mut len, next } = gathered;
-        let committed = session.commit_blind(shared, &effects, false);
-        let committed = committed.map_err(|Waits| effects.to_owned());
-        let ran = match next {
-            NextCommand::Nothing => None,
+    fn decided(&mut self) -> io::Result<(Turn, usize, u64)> {
+        let Self { input, output, decoder, shared, .. } = self;
+        let Some(session) = &mut self.session else { return Err(io::Error::other("away")) };
+        let gathered = match gather(input, decoder, session, shared, false) {
+            Ok(gathered) => gathered,
+            Err(Waits) => return Ok((Turn::Writes, 0, 0)),
+        };
+        let GatheredInput { replies, mut len, next } = gathered;
+        replies.iter().for_each(|reply| reply.write(session.protocol, output));
+        let turn = match next {
+            NextCommand::Nothing => Turn::Nothing,
+            NextCommand::More => Turn::More,
             NextCommand::Error(error) => {
                 session.is_over = true;
                 let error = Reply::error(format!("ERR {}", error.text()));
-                Some(Ok(RanCommand::Reply(error)))
+                Turn::Command(Ok(RanCommand::Reply(error)))
             }
             NextCommand::Command(args, of_command) => {
                 len += of_command;
-                let ran = match &committed {
-                    Ok(_) => {
-                        let args: SmallVec<[&[u8]; 6]> = args.iter().map(|it| &**it).collect();
-                        session.run(&self.shared, &args, false)
-                    }
-                    Err(_) => Err(Waits),
-                };
-                Some(ran.map_err(|Waits| args.into_iter().map(Cow::into_owned).collect()))
+                let words: SmallVec<[&[u8]; 6]> = args.iter().map(|it| &**it).collect();
+                let ran = session.run(shared, &words, false);
+                drop(words);
+                let owned = |Waits| args.into_iter().map(Cow::into_owned).collect();
+                Turn::Command(ran.map_err(owned))
             }
         };
-        let count = replies.len() + usize::from(ran.is_some());
-        Some((Turn { committed, replies, ran }, len, count as u64))
+        let count = replies.len() + usize::from(matches!(turn, Turn::Command(_)));
+        Ok((turn, len, count as u64))
     }
 
-    /// Commits what blind commands have changed in a thread that may wait.
-    async fn commit_in_pool(&mut self, effects: Effects<'static>) -> io::Result<Option<Reply>> {
-        self.in_pool(move |session, shared| session.commit_blind(shared, &effects, true)).await
+    /// Runs writes that are committed together in a thread that may wait.
+    async fn gather_in_pool(&mut self) -> io::Result<()> {
+        let mut input = std::mem::take(&mut self.input);
+        let ran = self.in_pool(move |session, shared| {
+            let (replies, len) = {
+                let gathered = gather(&input, &mut Decoder::default(), session, shared, true)?;
+                (gathered.replies, gathered.len)
+            };
+            input.advance(len);
+            Ok((replies, std::mem::take(&mut input)))
+        });
+        let replies;
+        (replies, self.input) = ran.await?;
+        let Some(session) = &self.session else { return Err(io::Error::other("away")) };
+        replies.iter().for_each(|reply| reply.write(session.protocol, &mut self.output));
+        self.shared.observer.commands.fetch_add(replies.len() as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Runs a command in a thread that may wait.
@@ -472,13 +489,15 @@ impl Drop for WaitingPlace<'_> {
 }
 
 /// What became of the commands that were there.
-struct Turn {
-    /// The writes that were gathered: their error, or what is still to be committed.
-    committed: Result<Option<Reply>, Effects<'static>>,
-    /// The replies of these writes, if they are committed.
-    replies: Vec<Reply>,
-    /// The reply of the command behind them, or its arguments, if it has to wait.
-    ran: Option<Result<RanCommand, Vec<Vec<u8>>>>,
+enum Turn {
+    /// None is there as a whole.
+    Nothing,
+    /// More may be there.
+    More,
+    /// Writes have to wait, and are still there.
+    Writes,
+    /// A command was run, or has to wait.
+    Command(Result<RanCommand, Vec<Vec<u8>>>),
 }
 
 #[cfg(test)]

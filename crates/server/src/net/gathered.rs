@@ -1,51 +1,88 @@
-//! Writes that need no look at what was there: those at the begin of what a client sends are
-//! committed together.
+//! What a client has sent: writes that are gathered, and the command behind them.
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
 use crate::command::STRING_MAX;
-use crate::exec::{Blind, Effects};
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
-use crate::session::ClientSession;
+use crate::session::{ClientSession, GatherStep, GatheredWrites, Stop, Waits};
 use crate::shared::ServerShared;
 
-/// Most commands whose writes are committed together.
-const GATHERED_MAX: usize = 512;
+/// Most commands whose writes are committed together, and most bytes of them.
+const GATHERED_MAX: usize = 128;
+const BYTES_MAX: usize = 256 << 10;
 
-/// What comes behind gathered commands.
+/// The arguments of a command.
+pub(super) type Arguments<'a> = SmallVec<[Cow<'a, [u8]>; 6]>;
+
+/// What comes behind gathered writes.
 pub(super) enum NextCommand<'a> {
     /// No command that is there as a whole.
     Nothing,
+    /// More that may be gathered.
+    More,
     /// A command that is to be run by itself, and its length.
-    Command(SmallVec<[Cow<'a, [u8]>; 6]>, usize),
+    Command(Arguments<'a>, usize),
     /// What is no command.
     Error(ProtocolError),
 }
 
-/// Commands at the begin of a buffer that write without a look at what was there.
-pub(super) struct Gathered<'a> {
-    pub(super) effects: Effects<'a>,
+/// Writes at the begin of a buffer that were committed together.
+pub(super) struct GatheredInput<'a> {
     pub(super) replies: Vec<Reply>,
     /// The length of the commands in the buffer.
     pub(super) len: usize,
     pub(super) next: NextCommand<'a>,
 }
 
-/// Gathers the writes at the begin of `input`: one batch of them costs less than each by itself,
-/// and one sync where there is one.
+/// Runs and commits the writes at the begin of `input`. If this thread would have to wait, nothing
+/// was done.
 pub(super) fn gather<'a>(
     input: &'a [u8],
     decoder: &mut Decoder,
     session: &mut ClientSession,
-    shared: &'a ServerShared,
-    blind: &'a Blind,
-) -> Gathered<'a> {
-    let (mut effects, mut replies, mut len) = (Effects::default(), Vec::new(), 0);
+    shared: &ServerShared,
+    may_wait: bool,
+) -> Result<GatheredInput<'a>, Waits> {
+    let mut most = GATHERED_MAX;
+    loop {
+        match gather_upto(most, input, decoder, session, shared, may_wait) {
+            Ok(gathered) => return Ok(gathered),
+            Err(GivenUp { why, count }) => {
+                session.forget_gathered();
+                *decoder = Decoder::default();
+                match why {
+                    Stop::Waits => return Err(Waits),
+                    Stop::Alone => most = count,
+                }
+            }
+        }
+    }
+}
+
+/// Why writes were not committed, and how many there were.
+struct GivenUp {
+    why: Stop,
+    count: usize,
+}
+
+fn gather_upto<'a>(
+    most: usize,
+    input: &'a [u8],
+    decoder: &mut Decoder,
+    session: &mut ClientSession,
+    shared: &ServerShared,
+    may_wait: bool,
+) -> Result<GatheredInput<'a>, GivenUp> {
+    let reads = shared.store.reads(may_wait);
+    let (mut gathered, mut len) = (GatheredWrites::new(&reads, may_wait), 0);
     let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known(shared) };
     let next = loop {
+        if len > BYTES_MAX {
+            break NextCommand::More;
+        }
         match decoder.decode(&input[len..], limits) {
             Err(error) => break NextCommand::Error(error),
             Ok(None) => {
@@ -53,29 +90,37 @@ pub(super) fn gather<'a>(
                 break NextCommand::Nothing;
             }
             Ok(Some((ClientRequest::Inline(words), of_command))) => {
-                break NextCommand::Command(
-                    words.into_iter().map(Cow::Owned).collect(),
-                    of_command,
-                );
+                let words = words.into_iter().map(Cow::Owned).collect();
+                break NextCommand::Command(words, of_command);
             }
             Ok(Some((ClientRequest::Array(ranges), of_command))) => {
-                let args: SmallVec<[&[u8]; 6]> =
+                let args: SmallVec<[&'a [u8]; 6]> =
                     ranges.iter().map(|range| &input[len..][range.clone()]).collect();
-                let is_full = replies.len() >= GATHERED_MAX;
-                let ran = match is_full {
-                    true => None,
-                    false => session.run_blind(shared, blind, &args, &mut effects),
+                let step = match gathered.replies.len() < most {
+                    true => session.gather(shared, &mut gathered, &args),
+                    false if most == GATHERED_MAX => GatherStep::Later,
+                    false => GatherStep::Alone,
                 };
-                let Some(reply) = ran else {
-                    break NextCommand::Command(
-                        args.into_iter().map(Cow::Borrowed).collect(),
-                        of_command,
-                    );
-                };
-                replies.push(reply);
-                len += of_command;
+                match step {
+                    GatherStep::Goes => len += of_command,
+                    GatherStep::Ends => {
+                        len += of_command;
+                        break NextCommand::More;
+                    }
+                    GatherStep::Later => break NextCommand::More,
+                    GatherStep::Alone => {
+                        let args = args.into_iter().map(Cow::Borrowed).collect();
+                        break NextCommand::Command(args, of_command);
+                    }
+                    GatherStep::Stops(why) => {
+                        return Err(GivenUp { why, count: gathered.replies.len() });
+                    }
+                }
             }
         }
     };
-    Gathered { effects, replies, len, next }
+    let count = gathered.replies.len();
+    let committed = session.commit_gathered(shared, gathered);
+    let replies = committed.map_err(|Waits| GivenUp { why: Stop::Waits, count })?;
+    Ok(GatheredInput { replies, len, next })
 }

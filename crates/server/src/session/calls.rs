@@ -116,46 +116,39 @@ impl SessionCalls {
     }
 
     /// Notes a command that has run, and whose write is not committed yet.
-    pub(super) fn gather(
-        &mut self,
-        observer: &Observer,
-        command: &'static CommandRow,
-        reply: &Reply,
-    ) {
+    pub(super) fn gather(&mut self, command: &'static CommandRow) {
         self.gathered.push(command);
-        if let Some(text) = error_of(reply) {
-            observer.add_error(text);
-            self.times.add_error(command, CallError::Failed);
-        }
     }
 
-    /// Whether there are such commands.
-    pub(super) fn are_gathered(&self) -> bool {
-        !self.gathered.is_empty()
+    /// Forgets these commands.
+    pub(super) fn forget_gathered(&mut self) {
+        self.gathered.clear();
     }
 
-    /// Counts these commands, which wrote `keys`: all took as long as their commit, of which each
-    /// had a part.
-    pub(super) fn end_gathered<'a>(
+    /// Counts these commands, of which `first` are the arguments of the first one: all took as long
+    /// as their commit, of which each had a part.
+    pub(super) fn end_gathered(
         &mut self,
         observer: &Observer,
         client: &Connected,
-        keys: impl Iterator<Item = &'a [u8]>,
-        failed: Option<&Reply>,
+        first: &[&[u8]],
+        replies: &[Reply],
     ) {
         let time = self.lap();
         let all = self.gathered.len() as u32;
         for calls in self.gathered.chunk_by(|one, other| std::ptr::eq(*one, *other)) {
             let (command, count) = (calls[0], calls.len() as u32);
             self.times.add(command, count.into(), time, time / all * count);
-            for text in failed.and_then(error_of).into_iter().cycle().take(calls.len()) {
-                observer.add_error(text);
-                self.times.add_error(command, CallError::Failed);
-            }
+        }
+        for (command, text) in self.gathered.iter().zip(replies.iter().map(error_of)) {
+            let Some(text) = text else { continue };
+            observer.add_error(text);
+            self.times.add_error(command, CallError::Failed);
         }
         if observer.slow_log.is_slow(time) {
-            let name = self.gathered[0].name.as_bytes();
-            let args: Vec<&[u8]> = std::iter::once(name).chain(keys).collect();
+            let more = format!("... ({} more commands)", all - 1);
+            let more = Some(more.as_bytes()).filter(|_| all > 1);
+            let args: Vec<&[u8]> = first.iter().copied().chain(more).collect();
             observer.slow_log.add(time, &args, &client.address, client.chosen().name);
         }
         self.gathered.clear();

@@ -9,13 +9,12 @@ use smallvec::SmallVec;
 
 use super::script_call::ScriptCall;
 use super::scripts::HowRun;
-use super::{BlockedClient, ClientSession, RanCommand, Waits, WantedReplies, now};
-use crate::command::table::{CommandAction, CommandRow, flag};
+use super::{BlockedClient, ClientSession, RanCommand, WantedReplies, now};
+use crate::command::table::{CommandRow, flag};
 use crate::exec::{
-    Answer, Blind, Effects, Halt, Held, KeyWait, ResumedCommand, Run, ViewMoment, WaitingCommand,
+    Answer, Effects, Halt, Held, KeyWait, ResumedCommand, Run, ViewMoment, WaitingCommand,
 };
 use crate::model::record::CollectionKind;
-use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
 impl ClientSession {
@@ -179,76 +178,6 @@ impl ClientSession {
         self.commit(shared, &effects, may_wait)?;
         waiters.settle(served);
         Ok(())
-    }
-
-    /// Runs a command that writes without a look at what was there, behind the `effects` of others
-    /// like it, and adds its own; none if the command is another one, and is to be run by itself.
-    pub fn run_blind<'a>(
-        &mut self,
-        shared: &'a ServerShared,
-        blind: &'a Blind,
-        args: &[&'a [u8]],
-        effects: &mut Effects<'a>,
-    ) -> Option<Reply> {
-        let command = self.checked(shared, args).ok().filter(|command| command.is(flag::BLIND))?;
-        let CommandAction::Data(run) = command.action else { return None };
-        // A key that is too long fails by itself, and with long values nothing is gained.
-        let is_long = |argument: &&[u8]| argument.len() > KEY_LEN_MAX;
-        if self.transaction.is_open()
-            || args.iter().any(is_long)
-            || self.wanted != WantedReplies::All
-            || shared.pause.holds(true)
-            || self.user.rules.load().denied(command, args).is_some()
-        {
-            return None;
-        }
-        let view = shared.moment(blind, now()).view(self.database);
-        let mut view = view.behind(std::mem::take(effects));
-        let answer = run(args, &mut view);
-        *effects = view.into_effects();
-        match answer {
-            Ok(reply) | Err(Halt::Error(reply)) => {
-                self.calls.gather(&shared.observer, command, &reply);
-                self.client.set_command(command);
-                self.show(shared, &self.client.address, command, args);
-                Some(reply)
-            }
-            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => None,
-        }
-    }
-
-    /// Commits what several such commands have changed; the error is the reply of each.
-    pub fn commit_blind(
-        &mut self,
-        shared: &ServerShared,
-        effects: &Effects<'_>,
-        may_wait: bool,
-    ) -> Result<Option<Reply>, Waits> {
-        if !self.calls.are_gathered() {
-            return Ok(None);
-        }
-        let keys = effects.keys.keys().map(|(_, key)| &**key);
-        let Some(_held) = shared.store.locks.take(keys.clone(), may_wait) else {
-            return Err(Waits);
-        };
-        let committed = match shared.store.waiters.need_keys() {
-            false => self.commit(shared, effects, may_wait),
-            true => {
-                let mut effects = effects.to_owned();
-                let changed = effects.keys.keys();
-                let changed = changed.map(|(database, key)| (*database, key.to_vec()));
-                effects.ready = changed.collect();
-                let reads = shared.store.reads(may_wait);
-                self.commit_serving(shared, effects, shared.moment(&reads, now()), may_wait)
-            }
-        };
-        let failed = match committed {
-            Ok(()) => None,
-            Err(Halt::Error(error)) => Some(error),
-            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => return Err(Waits),
-        };
-        self.calls.end_gathered(&shared.observer, &self.client, keys, failed.as_ref());
-        Ok(failed)
     }
 
     fn commit(&self, shared: &ServerShared, effects: &Effects<'_>, may_wait: bool) -> Answer<()> {

@@ -42,7 +42,6 @@ const READ: u32 = flag::READONLY | flag::FAST;
 const READ_ONE: u32 = READ | flag::ONE_RECORD;
 const WALK: u32 = flag::READONLY;
 const GROW: u32 = flag::WRITE | flag::DENYOOM;
-const GROW_BLIND: u32 = GROW | flag::BLIND;
 const GROW_FAST: u32 = GROW | flag::FAST;
 const BLOCK: u32 = flag::WRITE | flag::NOSCRIPT;
 const WRITE_FAST: u32 = flag::WRITE | flag::FAST;
@@ -56,15 +55,15 @@ const OWN_FAST: u32 = OWN | flag::FAST;
 /// All commands.
 pub static COMMANDS: &[CommandRow] = &[
     data("get", 2, READ_ONE, ONE, strings::get),
-    data("set", -3, GROW_BLIND, ONE, strings::set),
+    data("set", -3, GROW, ONE, strings::set),
     data("setnx", 3, GROW_FAST, ONE, strings::setnx),
-    data("setex", 4, GROW_BLIND, ONE, strings::setex),
-    data("psetex", 4, GROW_BLIND, ONE, strings::psetex),
+    data("setex", 4, GROW, ONE, strings::setex),
+    data("psetex", 4, GROW, ONE, strings::psetex),
     data("getset", 3, GROW_FAST, ONE, strings::getset),
     data("getdel", 2, WRITE_FAST, ONE, strings::getdel),
     data("getex", -2, WRITE_FAST, ONE, strings::getex),
     data("mget", -2, READ, ALL, strings::mget),
-    data("mset", -3, GROW_BLIND, PAIRS, strings::mset),
+    data("mset", -3, GROW, PAIRS, strings::mset),
     data("msetnx", -3, GROW, PAIRS, strings::msetnx),
     data("append", 3, GROW_FAST, ONE, strings::append),
     data("strlen", 2, READ, ONE, strings::strlen),

@@ -1,0 +1,156 @@
+//! Writes in a row that are committed as one: a batch of them costs less than each by itself, and
+//! one sync where there is one.
+//!
+//! Each runs behind what the ones before it have changed, as in a transaction, but has a reply of
+//! its own. Their keys are held from the first look at them until the commit.
+
+use smallvec::SmallVec;
+
+use super::{ClientSession, Waits, WantedReplies, now};
+use crate::command::table::{CommandAction, CommandRow};
+use crate::exec::{Effects, Halt, Held, Reads};
+use crate::resp::reply::Reply;
+use crate::shared::ServerShared;
+
+/// Most bytes that a reply may have for another command to be gathered behind it, and that values
+/// may have that were made.
+const SHORT_REPLY: usize = 4 << 10;
+const MADE_MAX: usize = 256 << 10;
+
+/// Writes that are not committed yet.
+pub struct GatheredWrites<'a> {
+    reads: &'a dyn Reads,
+    may_wait: bool,
+    now: u64,
+    held: Held<'a>,
+    effects: Effects<'a>,
+    /// The arguments of the first one.
+    first: SmallVec<[&'a [u8]; 6]>,
+    /// The replies, which hold once all is committed.
+    pub replies: Vec<Reply>,
+}
+
+/// What became of a command that might be gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatherStep {
+    /// It is gathered, and so may be the next one.
+    Goes,
+    /// It is gathered as the last one.
+    Ends,
+    /// It is none that can be gathered.
+    Alone,
+    /// Another client has its keys: it comes behind the commit.
+    Later,
+    /// It has to wait, or stops so that those before it must be run again without it.
+    Stops(Stop),
+}
+
+/// Why gathered writes are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// This thread may not wait.
+    Waits,
+    /// The last one is to be run by itself.
+    Alone,
+}
+
+impl<'a> GatheredWrites<'a> {
+    /// None yet, in a thread that may wait or not, as its `reads` may.
+    pub fn new(reads: &'a dyn Reads, may_wait: bool) -> Self {
+        Self {
+            reads,
+            may_wait,
+            now: now(),
+            held: Held::new(),
+            effects: Effects::default(),
+            first: SmallVec::new(),
+            replies: Vec::new(),
+        }
+    }
+}
+
+fn is_short(reply: &Reply) -> bool {
+    match reply {
+        Reply::Bulk(bytes) => bytes.len() <= SHORT_REPLY,
+        Reply::Status(_) | Reply::Error(_) | Reply::Integer(_) | Reply::Nil => true,
+        _ => false,
+    }
+}
+
+impl ClientSession {
+    /// The command, if this client may have it gathered now.
+    fn gatherable(&self, shared: &ServerShared, args: &[&[u8]]) -> Option<&'static CommandRow> {
+        let command = self.checked(shared, args).ok().filter(|it| it.can_be_gathered())?;
+        let is_plain = !self.transaction.is_open()
+            && self.wanted == WantedReplies::All
+            && shared.monitors.is_empty()
+            && !shared.pause.holds(true);
+        let is_allowed = || self.user.rules.load().denied(command, args).is_none();
+        (is_plain && is_allowed()).then_some(command)
+    }
+
+    /// Runs a command behind those that are gathered, if it is one like them.
+    pub fn gather<'a>(
+        &mut self,
+        shared: &'a ServerShared,
+        gathered: &mut GatheredWrites<'a>,
+        args: &[&'a [u8]],
+    ) -> GatherStep {
+        let Some(command) = self.gatherable(shared, args) else { return GatherStep::Alone };
+        let CommandAction::Data(run) = command.action else { return GatherStep::Alone };
+        let GatheredWrites { reads, may_wait, now, held, effects, first, replies } = gathered;
+        let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
+        if !shared.store.hold_more(held, &keys, *may_wait) {
+            return match replies.is_empty() {
+                true => GatherStep::Stops(Stop::Waits),
+                false => GatherStep::Later,
+            };
+        }
+        // Who waits for a key is known once that is held.
+        let view = shared.moment(*reads, *now).view(self.database);
+        let mut view = view.behind(std::mem::take(effects));
+        let reply = match run(args, &mut view) {
+            Ok(reply) | Err(Halt::Error(reply)) => reply,
+            Err(Halt::Wait) => return GatherStep::Stops(Stop::Waits),
+            Err(Halt::Hold | Halt::Long(_) | Halt::Block(_)) => {
+                return GatherStep::Stops(Stop::Alone);
+            }
+        };
+        *effects = view.into_effects();
+        if replies.is_empty() {
+            first.extend_from_slice(args);
+        }
+        self.calls.gather(command);
+        self.client.set_command(command);
+        // Clients that wait are served before another command gets at what they wait for.
+        let is_served = effects.ready.is_empty();
+        let goes_on = is_served && is_short(&reply) && effects.made <= MADE_MAX;
+        replies.push(reply);
+        if goes_on { GatherStep::Goes } else { GatherStep::Ends }
+    }
+
+    /// Forgets commands whose writes are not committed, and which are run again.
+    pub fn forget_gathered(&mut self) {
+        self.calls.forget_gathered();
+    }
+
+    /// Commits what was gathered: the replies.
+    pub fn commit_gathered(
+        &mut self,
+        shared: &ServerShared,
+        gathered: GatheredWrites<'_>,
+    ) -> Result<Vec<Reply>, Waits> {
+        let GatheredWrites { reads, may_wait, now, held, effects, first, mut replies } = gathered;
+        if replies.is_empty() {
+            return Ok(replies);
+        }
+        match self.commit_serving(shared, effects, shared.moment(reads, now), may_wait) {
+            Ok(()) => {}
+            Err(Halt::Error(error)) => replies.fill(error),
+            Err(Halt::Wait | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => return Err(Waits),
+        }
+        drop(held);
+        self.calls.end_gathered(&shared.observer, &self.client, &first, &replies);
+        Ok(replies)
+    }
+}

@@ -40,7 +40,7 @@ pub use self::functions::load_libraries;
 
 use self::calls::SessionCalls;
 use self::client::WantedReplies;
-pub use self::gathered::{GatherStep, GatheredWrites, Stop};
+pub use self::gathered::{GatherStep, GatheredWrites, WhyGivenUp};
 use self::login::refused;
 use self::subscriptions::Subscriptions;
 use self::transaction::ClientTransaction;

@@ -47,7 +47,7 @@ impl Locks {
     }
 
     /// Takes the locks of `keys` beside those that are held. Waits only where none is held, since
-    /// who has one of these may wait for them. Returns whether it has them; if not, none is added.
+    /// other threads may wait for those. Returns whether it has them; if not, none is added.
     pub fn take_more<'a, 'k>(
         &'a self,
         held: &mut Held<'a>,

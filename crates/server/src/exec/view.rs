@@ -238,7 +238,7 @@ impl<'a> View<'a> {
     /// What the key had before is not read: the elements of a collection are left to the sweeper.
     pub fn put(&mut self, key: &'a [u8], value: impl Into<Cow<'a, [u8]>>, until: Option<u64>) {
         let value = value.into();
-        self.effects.count_made(&value);
+        self.effects.made += made(&value);
         let change = match until {
             Some(until) if until <= self.now => Change::Delete,
             _ => Change::String(value, until),
@@ -451,6 +451,12 @@ fn merged<'a, T: 'a>(
         broke = visit(key, KeyFound::Changed(change)).is_break();
     }
     Ok(())
+}
+
+/// Bytes of a value that lies nowhere else.
+#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what counts")]
+fn made(value: &Cow<'_, [u8]>) -> usize {
+    if let Cow::Owned(bytes) = value { bytes.len() } else { 0 }
 }
 
 /// The record of a changed key.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::command::STRING_MAX;
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
-use crate::session::{ClientSession, GatherStep, GatheredWrites, Stop, Waits};
+use crate::session::{ClientSession, GatherStep, GatheredWrites, Waits, WhyGivenUp};
 use crate::shared::ServerShared;
 
 /// Most commands whose writes are committed together, and most bytes of them.
@@ -54,8 +54,8 @@ pub(super) fn gather<'a>(
                 session.forget_gathered();
                 *decoder = Decoder::default();
                 match why {
-                    Stop::Waits => return Err(Waits),
-                    Stop::Alone => most = count,
+                    WhyGivenUp::Waits => return Err(Waits),
+                    WhyGivenUp::Alone => most = count,
                 }
             }
         }
@@ -64,7 +64,7 @@ pub(super) fn gather<'a>(
 
 /// Why writes were not committed, and how many there were.
 struct GivenUp {
-    why: Stop,
+    why: WhyGivenUp,
     count: usize,
 }
 
@@ -112,7 +112,7 @@ fn gather_upto<'a>(
                         let args = args.into_iter().map(Cow::Borrowed).collect();
                         break NextCommand::Command(args, of_command);
                     }
-                    GatherStep::Stops(why) => {
+                    GatherStep::GivesUp(why) => {
                         return Err(GivenUp { why, count: gathered.replies.len() });
                     }
                 }
@@ -121,6 +121,6 @@ fn gather_upto<'a>(
     };
     let count = gathered.replies.len();
     let committed = session.commit_gathered(shared, gathered);
-    let replies = committed.map_err(|Waits| GivenUp { why: Stop::Waits, count })?;
+    let replies = committed.map_err(|Waits| GivenUp { why: WhyGivenUp::Waits, count })?;
     Ok(GatheredInput { replies, len, next })
 }

@@ -33,24 +33,24 @@ pub struct GatheredWrites<'a> {
 /// What became of a command that might be gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherStep {
-    /// It is gathered, and so may be the next one.
+    /// The command is gathered, and so may be the next one.
     Goes,
-    /// It is gathered as the last one.
+    /// The command is gathered as the last one.
     Ends,
-    /// It is none that can be gathered.
+    /// The command cannot be gathered.
     Alone,
-    /// Another client has its keys: it comes behind the commit.
+    /// Another client has the keys: the command comes behind the commit.
     Later,
-    /// It has to wait, or stops so that those before it must be run again without it.
-    Stops(Stop),
+    /// All that is gathered is given up.
+    GivesUp(WhyGivenUp),
 }
 
 /// Why gathered writes are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// This thread may not wait.
+pub enum WhyGivenUp {
+    /// A thread that may not wait would have to.
     Waits,
-    /// The last one is to be run by itself.
+    /// The last command is to be run by itself.
     Alone,
 }
 
@@ -102,18 +102,18 @@ impl ClientSession {
         let keys: SmallVec<[&[u8]; 4]> = command.keys_of(args).collect();
         if !shared.store.hold_more(held, &keys, *may_wait) {
             return match replies.is_empty() {
-                true => GatherStep::Stops(Stop::Waits),
+                true => GatherStep::GivesUp(WhyGivenUp::Waits),
                 false => GatherStep::Later,
             };
         }
-        // Who waits for a key is known once that is held.
+        // Clients that wait for a key are known once that is held.
         let view = shared.moment(*reads, *now).view(self.database);
         let mut view = view.behind(std::mem::take(effects));
         let reply = match run(args, &mut view) {
             Ok(reply) | Err(Halt::Error(reply)) => reply,
-            Err(Halt::Wait) => return GatherStep::Stops(Stop::Waits),
+            Err(Halt::Wait) => return GatherStep::GivesUp(WhyGivenUp::Waits),
             Err(Halt::Hold | Halt::Long(_) | Halt::Block(_)) => {
-                return GatherStep::Stops(Stop::Alone);
+                return GatherStep::GivesUp(WhyGivenUp::Alone);
             }
         };
         *effects = view.into_effects();

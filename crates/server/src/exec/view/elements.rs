@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{KeyFound, View, merged, wrong_type};
+use super::{KeyFound, View, made, merged, wrong_type};
 use crate::exec::reads::{KeyPlace, KeyWalk};
 use crate::exec::{Answer, ElementForm, Halt, LongPlan};
 use crate::model::element::{self, KeyBounds, NameRange, PREFIX_LEN};

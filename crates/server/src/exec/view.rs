@@ -238,7 +238,6 @@ impl<'a> View<'a> {
     /// What the key had before is not read: the elements of a collection are left to the sweeper.
     pub fn put(&mut self, key: &'a [u8], value: impl Into<Cow<'a, [u8]>>, until: Option<u64>) {
         let value = value.into();
-        self.effects.made += made(&value);
         let change = match until {
             Some(until) if until <= self.now => Change::Delete,
             _ => Change::String(value, until),
@@ -254,9 +253,12 @@ impl<'a> View<'a> {
     /// record is over, the key is removed with it. A collection may have had another key, which is
     /// then to be removed by [`View::forget`].
     pub fn put_record(&mut self, database: usize, key: impl Into<Cow<'a, [u8]>>, it: KeyRecord) {
-        let key = key.into();
-        match it.content {
-            KeyContent::Collection(_) => self.wake(database, &key),
+        let (key, mut it) = (key.into(), it);
+        match &mut it.content {
+            KeyContent::Collection(collection) => {
+                collection.is_unregistered = true;
+                self.wake(database, &key);
+            }
             KeyContent::String(_) => self.wake_if_gone(database, &key),
         }
         self.rewrite(database, key, it);
@@ -275,15 +277,14 @@ impl<'a> View<'a> {
                 Change::Delete
             }
             KeyContent::Collection(collection) => {
-                let owner = Some((database, key.clone()));
-                self.effects.owners.insert(collection.id, owner);
+                if collection.is_unregistered {
+                    let owner = Some((database, key.clone()));
+                    self.effects.owners.insert(collection.id, owner);
+                }
                 Change::Collection(collection, it.until)
             }
             KeyContent::String(_) if is_over => Change::Delete,
-            KeyContent::String(value) => {
-                self.effects.made += value.len();
-                Change::String(value.to_vec().into(), it.until)
-            }
+            KeyContent::String(value) => Change::String(value.to_vec().into(), it.until),
         };
         if !is_over {
             self.tell_if_new(database, &key);
@@ -451,12 +452,6 @@ fn merged<'a, T: 'a>(
         broke = visit(key, KeyFound::Changed(change)).is_break();
     }
     Ok(())
-}
-
-/// Bytes of a value that lies nowhere else.
-#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what counts")]
-fn made(value: &Cow<'_, [u8]>) -> usize {
-    if let Cow::Owned(bytes) = value { bytes.len() } else { 0 }
 }
 
 /// The record of a changed key.

@@ -79,6 +79,8 @@ pub struct Collection {
     pub head: i64,
     /// What a stream has besides; nothing of others.
     pub stream: StreamState,
+    /// Whether the register of collections does not have its key yet. It is not stored.
+    pub is_unregistered: bool,
 }
 
 /// What a key has: its type and its value.
@@ -147,7 +149,9 @@ impl KeyRecord {
         };
         match bytes.is_empty() {
             true => {
-                let content = KeyContent::Collection(Collection { kind, id, len, head, stream });
+                let is_unregistered = false;
+                let collection = Collection { kind, id, len, head, stream, is_unregistered };
+                let content = KeyContent::Collection(collection);
                 Ok(Self { until, content })
             }
             false => Err(DamagedRecord::Long),
@@ -187,7 +191,7 @@ pub fn of_string(until: Option<u64>) -> RecordHead {
 
 /// The record of a collection that lives until a time.
 pub fn of_collection(collection: Collection, until: Option<u64>) -> RecordHead {
-    let Collection { kind, id, len, head: first, stream } = collection;
+    let Collection { kind, id, len, head: first, stream, is_unregistered: _ } = collection;
     let mut bytes = head(kind as u8, until);
     bytes.extend_from_slice(&id.to_le_bytes());
     bytes.extend_from_slice(&len.to_le_bytes());
@@ -222,7 +226,8 @@ mod tests {
                     },
                     _ => StreamState::default(),
                 };
-                let collection = Collection { kind, id: 5 << 40, len: 3, head, stream };
+                let (id, is_unregistered) = (5 << 40, false);
+                let collection = Collection { kind, id, len: 3, head, stream, is_unregistered };
                 let written = of_collection(collection, until).to_vec();
                 let content = KeyContent::Collection(collection);
                 let cut = written[..written.len() - 1].to_vec();

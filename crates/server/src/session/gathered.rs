@@ -12,10 +12,9 @@ use crate::exec::{Effects, Halt, Held, Reads};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
-/// Most bytes that a reply may have for another command to be gathered behind it, and that values
-/// may have that were made.
+/// Most bytes of a reply, and of all changes, behind which another command is gathered.
 const SHORT_REPLY: usize = 4 << 10;
-const MADE_MAX: usize = 256 << 10;
+const CHANGED_MAX: usize = 256 << 10;
 
 /// Writes that are not committed yet.
 pub struct GatheredWrites<'a> {
@@ -124,7 +123,7 @@ impl ClientSession {
         self.client.set_command(command);
         // Clients that wait are served before another command gets at what they wait for.
         let is_served = effects.ready.is_empty();
-        let goes_on = is_served && is_short(&reply) && effects.made <= MADE_MAX;
+        let goes_on = is_served && is_short(&reply) && effects.bytes <= CHANGED_MAX;
         replies.push(reply);
         if goes_on { GatherStep::Goes } else { GatherStep::Ends }
     }

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{KeyFound, View, made, merged, wrong_type};
+use super::{KeyFound, View, merged, wrong_type};
 use crate::exec::reads::{KeyPlace, KeyWalk};
 use crate::exec::{Answer, ElementForm, Halt, LongPlan};
 use crate::model::element::{self, KeyBounds, NameRange, PREFIX_LEN};
@@ -72,19 +72,19 @@ impl<'a> View<'a> {
     /// An empty collection, which [`View::keep`] gives to a key.
     pub fn new_collection(&self, kind: CollectionKind) -> Answer<Collection> {
         let (id, stream) = (self.reads.new_id()?, StreamState::default());
-        Ok(Collection { kind, id, len: 0, head: 0, stream })
+        Ok(Collection { kind, id, len: 0, head: 0, stream, is_unregistered: true })
     }
 
     /// Gives a key of the client's database a collection as it is by now; one without elements is
     /// gone, and the key with it, but for a stream.
     pub fn keep(&mut self, key: &'a [u8], kept: OpenCollection) {
-        let (collection, until) = kept;
+        let (collection, _) = kept;
         if collection.len == 0 && collection.kind != CollectionKind::Stream {
             self.effects.owners.insert(collection.id, None);
             return self.forget(key);
         }
-        let content = KeyContent::Collection(collection);
-        self.put_record(self.database, key, KeyRecord { until, content });
+        self.wake(self.database, key);
+        self.keep_waiting(key, kept);
     }
 
     /// Gives a key of the client's database its collection as it is by now, with no more elements

@@ -46,7 +46,7 @@ bitop not K K
 bitfield K get FIELD BITS
 bitfield K set FIELD BITS I incrby FIELD BITS I
 bitfield K overflow sat incrby FIELD BITS I [get u8 0]
-bitfield K overflow fail incrby FIELD BITS I set FIELD BITS I
+bitfield K overflow fail incrby i64 0 I set i64 0 I
 bitfield_ro K get FIELD BITS
 lcs K K [len] [idx] [minmatchlen O] [withmatchlen]
 del K+

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bumpalo::Bump;
-use cleavedb::KEY_LEN_MAX;
 use smallvec::SmallVec;
 
 use super::script_call::ScriptCall;

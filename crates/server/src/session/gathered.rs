@@ -12,6 +12,9 @@ use crate::exec::{Effects, Halt, Held, Reads};
 use crate::resp::reply::Reply;
 use crate::shared::ServerShared;
 
+/// Most bytes of an argument of a command that is gathered: less than a key may have.
+const ARGUMENT_MAX: usize = 32 << 10;
+
 /// Most bytes of a reply, and of all changes, behind which another command is gathered.
 const SHORT_REPLY: usize = 4 << 10;
 const CHANGED_MAX: usize = 256 << 10;
@@ -80,7 +83,9 @@ impl ClientSession {
     /// The command, if this client may have it gathered now.
     fn gatherable(&self, shared: &ServerShared, args: &[&[u8]]) -> Option<&'static CommandRow> {
         let command = self.checked(shared, args).ok().filter(|it| it.can_be_gathered())?;
-        let is_plain = !self.transaction.is_open()
+        // What is too long fails by itself, and with long values nothing is gained.
+        let is_plain = args.iter().all(|argument| argument.len() <= ARGUMENT_MAX)
+            && !self.transaction.is_open()
             && self.wanted == WantedReplies::All
             && shared.monitors.is_empty()
             && !shared.pause.holds(true);

@@ -386,8 +386,7 @@ impl Connection {
                 let words: SmallVec<[&[u8]; 6]> = args.iter().map(|it| &**it).collect();
                 let ran = session.run(shared, &words, false);
                 drop(words);
-                let owned = |Waits| args.into_iter().map(Cow::into_owned).collect();
-                Turn::Command(ran.map_err(owned))
+                Turn::Command(ran.map_err(|Waits| args.into_iter().map(Cow::into_owned).collect()))
             }
         };
         let count = replies.len() + usize::from(matches!(turn, Turn::Command(_)));

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::Rooms;
 use super::budget::Share;
-use super::gathered::{GatheredInput, NextCommand, gather};
+use super::gathered::{GatheredInput, NextCommand, Turn, gather};
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
 use crate::exec::{Halt, LongReply};
@@ -485,18 +485,6 @@ impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.shared.store.waiters.remove(self.number);
     }
-}
-
-/// What became of the commands that were there.
-enum Turn {
-    /// None is there as a whole.
-    Nothing,
-    /// More may be there.
-    More,
-    /// Writes have to wait, and are still there.
-    Writes,
-    /// A command was run, or has to wait.
-    Command(Result<RanCommand, Vec<Vec<u8>>>),
 }
 
 #[cfg(test)]

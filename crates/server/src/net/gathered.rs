@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::command::STRING_MAX;
 use crate::resp::reply::Reply;
 use crate::resp::request::{ClientRequest, Decoder, Limits, ProtocolError};
-use crate::session::{ClientSession, GatherStep, GatheredWrites, Waits, WhyGivenUp};
+use crate::session::{ClientSession, GatherStep, GatheredWrites, RanCommand, Waits, WhyGivenUp};
 use crate::shared::ServerShared;
 
 /// Most commands whose writes are committed together, and most bytes of them.
@@ -16,6 +16,18 @@ const BYTES_MAX: usize = 256 << 10;
 
 /// The arguments of a command.
 pub(super) type Arguments<'a> = SmallVec<[Cow<'a, [u8]>; 6]>;
+
+/// What became of the commands that were there.
+pub(super) enum Turn {
+    /// None is there as a whole.
+    Nothing,
+    /// More may be there.
+    More,
+    /// Writes have to wait, and are still there.
+    Writes,
+    /// A command was run, or has to wait.
+    Command(Result<RanCommand, Vec<Vec<u8>>>),
+}
 
 /// What comes behind gathered writes.
 pub(super) enum NextCommand<'a> {

@@ -14,6 +14,7 @@ mod sessionless;
 mod scripts;
 mod data;
 mod gathered;
+mod changes;
 mod own;
 mod client;
 mod login;

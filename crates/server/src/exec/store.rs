@@ -36,6 +36,11 @@ const LIBRARIES: &[u8] = b"libraries";
 /// What a key costs beside its bytes, as bytes of the same time.
 const KEY_COST: usize = 256;
 
+/// The number of the database whose keys a keyspace of this name has; none of another one.
+pub fn key_database(keyspace: &str) -> Option<usize> {
+    keyspace.strip_suffix(":k")?.parse().ok()
+}
+
 /// An open store, with what its commands share.
 pub struct Store {
     db: Db,
@@ -60,9 +65,10 @@ pub struct Store {
 impl Store {
     /// The databases of `db`, which are made if they are not there. Fails if another one has keys.
     pub fn open(db: Db, databases: usize) -> cleavedb::Result<Self> {
-        let number = |name: &str| name.strip_suffix(":k").and_then(|it| it.parse::<usize>().ok());
         for other in db.keyspaces()? {
-            let Some(number) = number(other.name()).filter(|it| *it >= databases) else { continue };
+            let Some(number) = key_database(other.name()).filter(|it| *it >= databases) else {
+                continue;
+            };
             if other.range(..).keys_only().next().transpose()?.is_some() {
                 let why = format!(
                     "the store has keys in database {number}: start with --databases {} or more",

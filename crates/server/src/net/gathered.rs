@@ -1,6 +1,7 @@
 //! What a client has sent: writes that are gathered, and the command behind them.
 
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
@@ -13,6 +14,9 @@ use crate::shared::ServerShared;
 /// Most commands whose writes are committed together, and most bytes of them.
 const GATHERED_MAX: usize = 128;
 const BYTES_MAX: usize = 256 << 10;
+
+/// How long another one is added: meanwhile they hold their keys.
+const TIME_MAX: Duration = Duration::from_millis(2);
 
 /// The arguments of a command.
 pub(super) type Arguments<'a> = SmallVec<[Cow<'a, [u8]>; 6]>;
@@ -88,11 +92,11 @@ fn gather_upto<'a>(
     shared: &ServerShared,
     may_wait: bool,
 ) -> Result<GatheredInput<'a>, GivenUp> {
-    let reads = shared.store.reads(may_wait);
+    let (begun, reads) = (Instant::now(), shared.store.reads(may_wait));
     let (mut gathered, mut len) = (GatheredWrites::new(&reads, may_wait), 0);
     let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known(shared) };
     let next = loop {
-        if len > BYTES_MAX {
+        if len > BYTES_MAX || begun.elapsed() > TIME_MAX {
             break NextCommand::More;
         }
         match decoder.decode(&input[len..], limits) {

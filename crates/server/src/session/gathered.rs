@@ -71,14 +71,6 @@ impl<'a> GatheredWrites<'a> {
     }
 }
 
-fn is_short(reply: &Reply) -> bool {
-    match reply {
-        Reply::Bulk(bytes) => bytes.len() <= SHORT_REPLY,
-        Reply::Status(_) | Reply::Error(_) | Reply::Integer(_) | Reply::Nil => true,
-        _ => false,
-    }
-}
-
 impl ClientSession {
     /// The command, if this client may have it gathered now.
     fn gatherable(&self, shared: &ServerShared, args: &[&[u8]]) -> Option<&'static CommandRow> {
@@ -128,7 +120,7 @@ impl ClientSession {
         self.client.set_command(command);
         // Clients that wait are served before another command gets at what they wait for.
         let is_served = effects.ready.is_empty();
-        let goes_on = is_served && is_short(&reply) && effects.bytes <= CHANGED_MAX;
+        let goes_on = is_served && reply.memory() <= SHORT_REPLY && effects.bytes <= CHANGED_MAX;
         replies.push(reply);
         if goes_on { GatherStep::Goes } else { GatherStep::Ends }
     }

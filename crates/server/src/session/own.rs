@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::changes::changes;
 use super::{ClientSession, now};
 use crate::command::args::{is, number, syntax};
 use crate::exec::{Answer, Halt, failed};
@@ -53,6 +54,7 @@ pub(super) fn run(
             Ok(Reply::Status("Background append only file rewriting started"))
         }
         "waitaof" => wait_for_sync(shared, args),
+        "cleave.changes" => changes(db, args),
         "cleave.durability" => session.choose_durability(args),
         "cleave.compact" => db.compact().map(|()| Reply::OK).map_err(failed),
         "cleave.collect" => match saves.collect(db) {

@@ -64,6 +64,31 @@ fn saves_and_backups_are_told() {
 }
 
 #[test]
+fn changed_keys_are_told_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("a"), &["--with", "change_retention_bytes=8MiB"]);
+    server.ask("SET before 1");
+    let begin = server.ask("CLEAVE.CHANGES $");
+    let (from, none) = begin.strip_prefix("*2\r\n:").unwrap().split_once("\r\n").unwrap();
+    assert_eq!(none, "*0\r\n");
+    server.ask("SET a 1\r\nHSET h f 1\r\nHSET h f 2\r\nDEL a\r\nSELECT 1\r\nSET b 1\r\nFLUSHDB");
+    let told = server.ask(&format!("CLEAVE.CHANGES {from}"));
+    let keys = told.split_once("*4\r\n").unwrap().1;
+    let pair = |database, key: &str| format!("*2\r\n:{database}\r\n$1\r\n{key}\r\n");
+    assert_eq!(keys, pair(0, "a") + &pair(0, "h") + &pair(1, "b") + "*2\r\n:1\r\n$-1\r\n");
+    let some = server.ask(&format!("CLEAVE.CHANGES {from} COUNT 1"));
+    assert!(some.ends_with(&format!("*1\r\n{}", pair(0, "a"))), "{some}");
+    let (next, _) = some.strip_prefix("*2\r\n:").unwrap().split_once("\r\n").unwrap();
+    let rest = server.ask(&format!("CLEAVE.CHANGES {next} COUNT 1"));
+    assert!(rest.ends_with(&format!("*1\r\n{}", pair(0, "h"))), "{rest}");
+    drop(server);
+    let server = Server::start(&dir.path().join("b"), &[]);
+    let told = server.ask("SET a 1\r\nCLEAVE.CHANGES 1\r\nCLEAVE.CHANGES 1 COUNT 0");
+    assert!(told.contains("-ERR the changes from there on are not kept"), "{told}");
+    assert!(told.ends_with("-ERR COUNT must be positive\r\n"), "{told}");
+}
+
+#[test]
 fn a_connection_chooses_when_its_writes_are_durable() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("store"), &["--appendfsync", "no"]);

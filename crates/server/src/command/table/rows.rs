@@ -327,6 +327,7 @@ pub static COMMANDS: &[CommandRow] = &[
     session("bgrewriteaof", 1, SAVES),
     data("cleave.range", -3, WALK, NONE, own::range),
     data("cleave.cas", 4, GROW, ONE, own::cas),
+    session("cleave.changes", -2, SAVES),
     session("cleave.durability", -1, OWN_FAST),
     session("cleave.checkpoint", 2, LONG),
     session("cleave.backup", 1, LONG),

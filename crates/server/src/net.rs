@@ -42,6 +42,10 @@ const POOL_MIN: usize = 16;
 /// Bytes of the stack of a thread that runs commands: scripts nest calls, as far as Lua lets them.
 const STACK: usize = 16 << 20;
 
+/// The part of the memory of clients that there is besides for those that have not said who they
+/// are, so that they take none of the others.
+const STRANGERS_PART: usize = 8;
+
 /// How long clients have to take their last replies.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -96,11 +100,13 @@ impl Running {
         let examples = examples.collect::<io::Result<Vec<_>>>()?;
         let count = if config.workers == 0 { processors } else { config.workers };
         let budget = ClientBudget::new(config.client_memory);
+        let of_strangers = ClientBudget::new(config.client_memory / STRANGERS_PART);
         let beats = WorkerBeats::of(count);
         let start = |number| {
-            let (shared, budget, pool) = (shared.clone(), budget.clone(), runtime.handle().clone());
+            let (shared, pool) = (shared.clone(), runtime.handle().clone());
+            let (budget, of_strangers) = (budget.clone(), of_strangers.clone());
             let times = shared.observer.worker();
-            worker(number, Rooms { shared, budget, pool, times }, beats.clone())
+            worker(number, Rooms { shared, budget, of_strangers, pool, times }, beats.clone())
         };
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors: Arc<[Door]> = workers.iter().map(|worker| worker.door.clone()).collect();
@@ -245,6 +251,8 @@ impl Drop for WorkerPlace {
 struct Rooms {
     shared: Arc<ServerShared>,
     budget: Arc<ClientBudget>,
+    /// What clients take that have not said who they are.
+    of_strangers: Arc<ClientBudget>,
     /// Where commands run that wait.
     pool: Handle,
     /// Where the worker counts calls.

@@ -303,6 +303,7 @@ impl ClientSession {
                 self.unsubscribe(shared, command.name, &args[1..])
             }
             "shutdown" => {
+                about::check_shutdown(&args[1..])?;
                 shared.stop.cancel();
                 self.is_over = true;
                 Ok(Reply::OK)

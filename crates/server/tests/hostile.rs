@@ -220,6 +220,31 @@ fn who_is_sent_more_than_there_is_room_for_is_sent_away() {
 }
 
 #[test]
+fn clients_without_a_password_take_no_memory_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::with(&dir, |config| {
+        config.client_memory = 4 << 20;
+        config.requirepass = Some("secret".to_owned());
+    });
+    let mut client = server.connect();
+    client.write_all(b"AUTH secret\r\n").unwrap();
+    client.read_exact(&mut [0; 5]).unwrap();
+    let argument = format!("$16384\r\n{}\r\n", "v".repeat(16384));
+    let begun = format!("*10\r\n{}", argument.repeat(9));
+    let mut strangers: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    for stranger in &mut strangers {
+        // The server may have closed the connection already.
+        let _ = stranger.write_all(begun.as_bytes());
+    }
+    client.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1048576\r\n").unwrap();
+    client.write_all(&vec![b'v'; 1 << 20]).unwrap();
+    client.write_all(b"\r\nSTRLEN a\r\nQUIT\r\n").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "+OK\r\n:1048576\r\n+OK\r\n");
+}
+
+#[test]
 fn a_long_command_that_was_run_takes_no_memory() {
     const KEYS: usize = 100_000;
     let dir = tempfile::tempdir().unwrap();

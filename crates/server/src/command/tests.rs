@@ -411,6 +411,38 @@ fn long_parts_of_collections_go_alike() {
     compare(&[made, lines.map(words).into()]).unwrap();
 }
 
+/// Which key has a collection is written when it is made or moved, and not when it changes.
+#[test]
+fn a_collection_is_registered_once() {
+    let (mut maps, scans) = (Maps::default(), Scans::default());
+    for (line, is_registered) in [
+        ("rpush l a", true),
+        ("rpush l b", false),
+        ("lpop l", false),
+        ("expire l 100", false),
+        ("rename l m", true),
+        ("lmove m m left right", false),
+        ("rpush m c", false),
+        ("lmove m n left right", true),
+        ("copy m l", true),
+        ("zadd z 1 a", true),
+        ("zadd z 2 a 3 b", false),
+        ("zunionstore z 1 z", true),
+        ("xadd s 1-1 f v", true),
+        ("xadd s 2-1 f v", false),
+        ("xtrim s maxlen 1", false),
+    ] {
+        let args = words(line);
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let moment = ViewMoment { reads: &maps, scans: &scans, now: 1, told: 0 };
+        let mut view = moment.view(0);
+        answer(&args, &mut view);
+        let effects = view.into_effects().to_owned();
+        assert_eq!(effects.owners.values().any(Option::is_some), is_registered, "{line}");
+        maps.commit(&effects);
+    }
+}
+
 #[test]
 fn what_is_read_and_changed_at_once_is_bounded() {
     let (mut maps, scans) = (Maps::default(), Scans::default());

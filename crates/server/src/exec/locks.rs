@@ -55,8 +55,7 @@ impl Locks {
         may_wait: bool,
     ) -> bool {
         let before = held.len();
-        let stripe = |key| xxh3_64(key) as usize % STRIPES;
-        let mut stripes: SmallVec<[usize; 2]> = keys.map(stripe).collect();
+        let mut stripes: SmallVec<[usize; 2]> = keys.map(stripe_of).collect();
         // One order for all, so that no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
@@ -74,6 +73,11 @@ impl Locks {
         true
     }
 
+    /// Takes the lock of a key, and waits for it, however long.
+    pub fn wait_for(&self, key: &[u8]) -> MutexGuard<'_, ()> {
+        self.0[stripe_of(key)].lock()
+    }
+
     /// Takes all locks, for what changes keys that it does not name; waits for them, however long,
     /// if `may_wait`.
     pub fn take_all(&self, may_wait: bool) -> Option<Held<'_>> {
@@ -89,6 +93,10 @@ impl Locks {
         };
         held.map(|held| (number, held))
     }
+}
+
+fn stripe_of(key: &[u8]) -> usize {
+    xxh3_64(key) as usize % STRIPES
 }
 
 #[cfg(test)]

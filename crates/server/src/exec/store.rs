@@ -396,17 +396,43 @@ impl Reads for StoredRecords<'_> {
 #[cfg(test)]
 mod tests {
     use cleavedb::Options;
+    use parking_lot::Mutex;
 
     use super::*;
+
+    fn open(dir: &tempfile::TempDir) -> Store {
+        Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap()
+    }
 
     /// A write can be read before its commit has returned.
     #[test]
     fn what_can_be_read_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
+        let store = open(&dir);
         let mut batch = store.db.batch();
         batch.keyspace(&store.databases[0]).put("key", "value").unwrap();
         let seq = store.db.write_numbered(&batch, Durability::Os).unwrap();
         assert_eq!(store.written(), seq);
+    }
+
+    #[test]
+    fn the_end_of_a_key_waits_for_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir);
+        store.keep_ends(true).unwrap();
+        let mut effects = Effects::default();
+        effects.change((0, "key".as_bytes().into()), Change::String(b"value".into(), Some(5)));
+        store.commit(&effects, 1, true).unwrap();
+        let told = Mutex::new(Vec::new());
+        let tell = |event: KeyEvent| told.lock().push(event.name);
+        std::thread::scope(|scope| {
+            let held = store.locks.take([&b"key"[..]].into_iter(), false).unwrap();
+            let telling = scope.spawn(|| store.tell_ends(6, &tell).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(told.lock().is_empty());
+            drop(held);
+            telling.join().unwrap();
+        });
+        assert_eq!(*told.lock(), ["expired"]);
     }
 }

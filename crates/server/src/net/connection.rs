@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::Rooms;
-use super::budget::Share;
+use super::budget::{ClientBudget, Share};
 use super::gathered::{GatheredInput, NextCommand, Turn, gather};
 use super::socket::{Accepted, Socket};
 use crate::clients::Connected;
@@ -55,6 +55,8 @@ struct Connection {
     output: BytesMut,
     /// What both take of the memory of all clients.
     share: Share,
+    /// The memory of clients that have said who they are, until this is one.
+    budget: Option<Arc<ClientBudget>>,
     decoder: Decoder,
     /// Away while a command is in the pool.
     session: Option<ClientSession>,
@@ -73,7 +75,7 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
 
 /// The connection of a new client.
 fn connected(socket: Socket, rooms: Rooms) -> io::Result<Connection> {
-    let Rooms { shared, budget, pool, times } = rooms;
+    let Rooms { shared, budget, of_strangers, pool, times } = rooms;
     let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
@@ -86,7 +88,8 @@ fn connected(socket: Socket, rooms: Rooms) -> io::Result<Connection> {
         pool,
         input: BytesMut::new(),
         output: BytesMut::new(),
-        share: Share::new(budget),
+        share: Share::new(of_strangers),
+        budget: Some(budget),
         decoder: Decoder::default(),
         session: Some(session),
         client,
@@ -162,7 +165,12 @@ impl Connection {
     /// Takes what the client needs of the memory of all clients. Without room it is told in place
     /// of what it would be sent.
     async fn takes_share(&mut self) -> io::Result<bool> {
-        let of_session = self.session.as_ref().map_or(0, ClientSession::memory);
+        let session = self.session.as_ref();
+        let is_known = |_: &mut _| session.is_some_and(|session| session.is_known(&self.shared));
+        if let Some(budget) = self.budget.take_if(is_known) {
+            self.share = Share::new(budget);
+        }
+        let of_session = session.map_or(0, ClientSession::memory);
         let buffers = self.input.capacity() + self.decoder.memory() + self.output.capacity();
         let has_room = self.share.set(buffers + of_session);
         if !has_room {

@@ -95,6 +95,23 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
     }
 }
 
+/// Checks the words of `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`. They change nothing: what
+/// was written stays, and a stop that has begun ends no later than it can.
+pub(super) fn check_shutdown(words: &[&[u8]]) -> Answer<()> {
+    let has = |known| words.iter().any(|word| is(word, known));
+    let is_known = |word: &&[u8]| {
+        ["NOSAVE", "SAVE", "NOW", "FORCE", "ABORT"].iter().any(|known| is(word, known))
+    };
+    match has("ABORT") {
+        _ if !words.iter().all(is_known) || has("NOSAVE") && has("SAVE") => Err(syntax()),
+        true if words.iter().all(|word| is(word, "ABORT")) => {
+            Err(Halt::error("ERR No shutdown in progress."))
+        }
+        true => Err(syntax()),
+        false => Ok(()),
+    }
+}
+
 /// The commands without their subcommands.
 fn commands() -> impl Iterator<Item = &'static CommandRow> {
     COMMANDS.iter().filter(|command| !command.is_subcommand())

@@ -273,6 +273,12 @@ CONFIG GET save
 CONFIG GET maxmemory
 CONFIG GET maxmemory-policy
 
+SHUTDOWN ABORT
+SHUTDOWN abort ABORT
+SHUTDOWN NOW abort
+SHUTDOWN save nosave
+SHUTDOWN now x
+
 CONFIG SET databases 3 nothing 3
 CONFIG SET nothing 3 databases 3
 CONFIG SET databases 3 dir x

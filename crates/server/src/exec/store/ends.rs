@@ -98,7 +98,7 @@ impl Store {
 
     /// Adds the end of a key that was there before ends were kept.
     fn add_end(&self, database: usize, key: &[u8]) -> cleavedb::Result<()> {
-        let _held = self.locks.take([key].into_iter(), true);
+        let _held = self.locks.wait_for(key);
         let Some(record) = self.databases[database].get(key)? else { return Ok(()) };
         let end = until(record)?.filter(|_| key.len() <= KEY_MAX);
         let Some(end) = end else { return Ok(()) };
@@ -141,7 +141,7 @@ impl Store {
             for item in self.own.range(range).keys_only().take(TOLD_AT_ONCE) {
                 let entry = item?.key;
                 let key = &entry[prefix..];
-                let _held = self.locks.take([key].into_iter(), true);
+                let _held = self.locks.wait_for(key);
                 let end = self.own.get(by_key(database, key))?.map(|end| number(&end));
                 // The key may have another end by now.
                 if end.is_none_or(|end| by_end(database, end, key) != entry) {

@@ -46,8 +46,7 @@ impl Store {
     }
 
     fn sweep_one(&self, owner: &Owner) -> cleavedb::Result<()> {
-        // A key that is held for long is left to the next round.
-        let Some(_held) = self.locks.take([&*owner.key].into_iter(), true) else { return Ok(()) };
+        let _held = self.locks.wait_for(&owner.key);
         // Another key may have it by now; that key's lock is held by what moves it.
         let entry = self.own.get(owner_key(owner.id))?;
         let is_old = entry.is_some_and(|entry| entry == owner_record(owner.database, &owner.key));

@@ -6,7 +6,6 @@ use super::*;
 use crate::acl::Users;
 use crate::config::Config;
 use crate::exec::Store;
-use crate::net::budget::ClientBudget;
 use crate::observe::Observer;
 use crate::topics::TopicKind;
 
@@ -18,7 +17,8 @@ async fn a_panic_in_the_pool_leaves_nothing_of_its_client() {
     let shared = Arc::new(ServerShared::new(config, Users::new(None), store, observer));
     let (socket, _client) = tokio::net::UnixStream::pair().unwrap();
     let (pool, times) = (Handle::current(), shared.observer.worker());
-    let rooms = Rooms { shared: shared.clone(), budget: ClientBudget::new(0), pool, times };
+    let [budget, of_strangers] = [(); 2].map(|()| ClientBudget::new(0));
+    let rooms = Rooms { shared: shared.clone(), budget, of_strangers, pool, times };
     let mut connection = connected(Socket::Unix(socket), rooms).unwrap();
     let subscribe = vec![b"SUBSCRIBE".to_vec(), b"topic".to_vec()];
     connection.run_in_pool(subscribe).await.unwrap();

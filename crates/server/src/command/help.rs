@@ -144,6 +144,8 @@ const MEMORY: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DOCTOR",
     "    Return where the figures of memory are.",
+    "STATS",
+    "    Return what the process and the store take, and the number of keys.",
     "USAGE <key> [SAMPLES <count>]",
     "    Return the bytes of <key> and its value, before compression.",
 ];

@@ -79,6 +79,7 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             Ok(Reply::Text(concat!("CleaveDB ver. ", env!("CARGO_PKG_VERSION"), "\n").into()))
         }
         "memory|doctor" => Ok(Reply::Text(MEMORY_ADVICE.into())),
+        "memory|stats" => memory_stats(shared),
         "replicaof" | "slaveof" if is(args[1], "NO") && is(args[2], "ONE") => Ok(Reply::OK),
         "replicaof" | "slaveof" => Err(Halt::error("ERR a server is no copy of another one here")),
         "role" => {
@@ -202,6 +203,20 @@ fn config_get(shared: &ServerShared, patterns: &[&[u8]]) -> Reply {
 fn time() -> Reply {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Reply::bulks([since.as_secs().to_string(), since.subsec_micros().to_string()])
+}
+
+/// `MEMORY STATS`: what the process takes of the machine, if the system tells, and what the store
+/// does of that; and the number of keys.
+fn memory_stats(shared: &ServerShared) -> Answer {
+    let figures = shared.figures();
+    let keys = about_keys(shared)?.iter().map(|database| database.keys).sum();
+    let process = figures.process.iter();
+    let process = process.flat_map(|process| {
+        [("peak.allocated", process.resident_peak), ("total.allocated", process.resident)]
+    });
+    let told = process.chain([("dataset.bytes", figures.store_memory()), ("keys.count", keys)]);
+    let told = told.map(|(name, number)| (bulk(name), Reply::Integer(number.cast_signed())));
+    Ok(Reply::Map(told.collect()))
 }
 
 /// Keys of a database that are counted one by one.

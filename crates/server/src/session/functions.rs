@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::command::args::{is, wrong_subcommand};
+use crate::command::args::{is, showing, wrong_subcommand};
 use crate::command::help::{self, help};
 use crate::command::{dump, glob};
 use crate::exec::{Answer, Halt};
@@ -69,7 +69,7 @@ fn change(shared: &ServerShared, change: impl FnOnce(&mut LibrarySet) -> Answer<
 fn load(shared: &ServerShared, args: &[&[u8]]) -> Answer {
     let (text, options) = args[2..].split_last().ok_or_else(|| wrong_subcommand(args))?;
     if let Some(other) = options.iter().find(|word| !is(word, "REPLACE")) {
-        return Err(error([b"Unknown option given: ", *other].concat()));
+        return Err(showing("ERR Unknown option given: ", other, ""));
     }
     let library = Library::of(text, Some(Instant::now() + LOAD_TIME)).map_err(error)?;
     let (name, replaces) = (library.name.clone(), !options.is_empty());
@@ -157,7 +157,7 @@ fn list(set: &LibrarySet, words: &[&[u8]]) -> Answer {
             [] if is(word, "LIBRARYNAME") && pattern.is_none() => {
                 return Err(error("library name argument was not given"));
             }
-            _ => return Err(error([b"Unknown argument ", *word].concat())),
+            _ => return Err(showing("ERR Unknown argument ", word, "")),
         };
     }
     let is_wanted = |library: &&Arc<Library>| {

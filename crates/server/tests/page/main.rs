@@ -335,6 +335,8 @@ fn every_call_is_counted_once_with_what_became_of_it() {
     assert!(value(&info, "cmdstat_setrange").ends_with("rejected_calls=0,failed_calls=1"));
     assert!(value(&info, "latency_percentiles_usec_get").starts_with("p50="));
     assert!(!info.contains("cmdstat_nosuch"));
+    let memory = server.redis("MEMORY STATS");
+    assert!(memory.contains("keys.count\r\n:2\r\n"), "{memory}");
     let told = server.redis("CONFIG RESETSTAT\r\nINFO commandstats errorstats");
     assert!(!told.contains("cmdstat_set:") && !told.contains("errorstat_"), "{told}");
 }

@@ -249,6 +249,7 @@ pub static COMMANDS: &[CommandRow] = &[
     container("memory", -2, 0),
     session("memory|doctor", 2, 0),
     data("memory|help", 2, ALWAYS, NONE, help::OF_MEMORY),
+    session("memory|stats", 2, flag::WAITS),
     data("memory|usage", -3, WALK, SECOND, keys::memory_usage),
     container("acl", -2, 0),
     session("acl|cat", -2, OWN),

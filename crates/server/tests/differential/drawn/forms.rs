@@ -292,11 +292,11 @@ pubsub shardchannels
 pubsub shardnumsub N
 pubsub help
 subscribe
-unsubscribe
+unsubscribe V
 psubscribe
-punsubscribe
+punsubscribe V
 ssubscribe
-sunsubscribe
+sunsubscribe V
 wait -1 I
 multi
 exec

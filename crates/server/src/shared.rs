@@ -93,6 +93,13 @@ impl ServerShared {
         }
     }
 
+    /// What clients of a store share, for tests.
+    #[cfg(test)]
+    pub fn of(db: cleavedb::Db) -> Self {
+        let (work, store) = (Arc::default(), Store::open(db, 1).unwrap());
+        Self::new(Config::new("store"), Users::new(None), store, Observer::new(work))
+    }
+
     /// Changes the configuration; after an error nothing has changed.
     pub fn change_config<E>(
         &self,

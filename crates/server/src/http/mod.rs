@@ -222,20 +222,14 @@ mod tests {
     use cleavedb_storage_sim::{Faulty, Sim};
 
     use super::*;
-    use crate::acl::Users;
-    use crate::config::Config;
-    use crate::exec::Store;
-    use crate::observe::Observer;
 
     #[test]
     fn a_store_that_refuses_writes_is_alive_but_not_ready() {
         let faulty = Arc::new(Faulty::over(&Sim::new()));
         let options = Options { durability: Durability::Os, ..Options::default() };
-        let store = Store::open(Db::open_in(faulty.clone(), options, 7).unwrap(), 1).unwrap();
-        let (config, users) = (Config::new("store"), Users::new(None));
-        let guard = PageGuard::of(&config, &users).unwrap();
-        let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
-        let shared = Arc::new(shared);
+        let db = Db::open_in(faulty.clone(), options, 7).unwrap();
+        let shared = Arc::new(ServerShared::of(db));
+        let guard = PageGuard::of(&shared.config.load(), &shared.users).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let page = HttpServer::start(any, guard, shared.clone()).unwrap();
         let answer = |path: &str| {

@@ -260,3 +260,49 @@ fn stalled(figures: &ServerFigures<'_>, cause: StallCause) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cleavedb::{Db, Options};
+    use cleavedb_storage_sim::Sim;
+
+    use super::*;
+    use crate::command::table::named;
+    use crate::shared::ServerShared;
+
+    fn server(options: Options) -> ServerShared {
+        ServerShared::of(Db::open_in(Arc::new(Sim::new()), options, 7).unwrap())
+    }
+
+    fn seen(shared: &ServerShared) -> Vec<Advice> {
+        advice(&shared.figures())
+    }
+
+    #[test]
+    fn commands_are_slow_if_one_in_a_hundred_is() {
+        let shared = server(Options::default());
+        let (times, keys) = (shared.observer.worker(), named(b"keys").unwrap());
+        let call = |calls, time| {
+            times.add(keys, calls, time, time);
+            shared.observer.tick();
+        };
+        call(COMMANDS_LEAST - 1, COMMAND_MOST);
+        assert!(seen(&shared).is_empty(), "too few to tell");
+        call(98 * COMMANDS_LEAST, Duration::from_millis(1));
+        let [slow] = &seen(&shared)[..] else { panic!() };
+        assert_eq!((slow.name, slow.severity), ("slow_commands", Severity::Warning));
+        assert!(slow.cause.starts_with("1 of 100 commands takes about 1"), "{}", slow.cause);
+        call(2 * COMMANDS_LEAST, Duration::from_millis(1));
+        assert!(seen(&shared).is_empty());
+    }
+
+    #[test]
+    fn a_space_limit_is_no_full_disk() {
+        let options = Options { space_limit: Some(200 << 20), ..Options::default() };
+        let shared = server(options);
+        assert!(shared.figures().directories[0].free < 200 << 20);
+        assert!(seen(&shared).is_empty(), "{:?}", seen(&shared));
+    }
+}

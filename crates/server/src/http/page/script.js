@@ -21,18 +21,19 @@ const digits = (value) => {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   return value < 99.95 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
 };
+// Units stay in the line of their numbers.
 const bytes = (value) => {
   let unit = 0;
   for (; value >= 1000 && unit < 4; unit += 1) value /= 1024;
-  return `${digits(value)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+  return `${digits(value)}\u00a0${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 };
 const span = (seconds) => {
-  if (seconds === 0) return "0 s";
-  if (seconds < 1e-3) return `${digits(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${digits(seconds * 1e3)} ms`;
-  if (seconds < 120) return `${digits(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
+  if (seconds === 0) return "0\u00a0s";
+  if (seconds < 1e-3) return `${digits(seconds * 1e6)}\u00a0µs`;
+  if (seconds < 1) return `${digits(seconds * 1e3)}\u00a0ms`;
+  if (seconds < 120) return `${digits(seconds)}\u00a0s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)}\u00a0min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)}\u00a0h` : `${Math.round(seconds / 86400)}\u00a0d`;
 };
 const moment = (time) => {
   const day = time.toDateString() === new Date().toDateString() ? "" : `${time.toLocaleDateString("en-CA")} `;
@@ -275,6 +276,7 @@ const watch = () => {
     since ??= new Date().toLocaleTimeString("en-GB");
     link("lost", "Trying again");
     judge("alarm", `The server does not answer since ${since}.`, []);
+    at("does").textContent = "What is below was so before.";
     if (live.readyState !== EventSource.CLOSED) return;
     setTimeout(watch, 3000);
     fetch("/api/keys").then(({ status }) => status === 401 && location.assign("/login"), () => {});

@@ -8,12 +8,13 @@ const h = (tag, props = {}, ...children) => {
   return made;
 };
 
-// Replaces what an element has, unless its user is at work in it.
+// Replaces what an element has, if that is new, so that what is selected stays; not while its user
+// is at work in it.
 const show = (id, ...children) => {
   const place = at(id);
-  if (!place.contains(document.activeElement) || document.activeElement === place) {
-    place.replaceChildren(...children.flat(3));
-  }
+  if (place !== document.activeElement && place.contains(document.activeElement)) return;
+  const made = h("div", {}, children);
+  if (made.innerHTML !== place.innerHTML) place.replaceChildren(...made.childNodes);
 };
 
 // Three digits, so that a number does not jump when it changes.

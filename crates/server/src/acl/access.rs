@@ -46,7 +46,7 @@ const SPECIAL: [(&str, &str, &str); 8] = [
     ("bitop geosearchstore sdiffstore sinterstore sunionstore z*store", "w", "r"),
     ("pfmerge", "rw", "r"),
     ("pfcount xreadgroup", "r", "r"),
-    ("eval evalsha", "rw", "rw"),
+    ("eval evalsha fcall", "rw", "rw"),
 ];
 
 /// What a command does with its first key, and with each of the others.

@@ -70,7 +70,7 @@ pub fn of_keys(command: &CommandRow, args: &[&[u8]]) -> [KeyAccess; 2] {
 /// Whether a command reads keys that are not among its arguments.
 pub fn reads_unnamed(command: &CommandRow, args: &[&[u8]]) -> bool {
     match command.name {
-        "cleave.range" => true,
+        "cleave.range" | "cleave.changes" => true,
         // A pattern without a star is no key.
         "sort" | "sort_ro" => args
             .windows(2)
@@ -109,6 +109,7 @@ mod tests {
         let some = rules(&["~a", "%R~?", "%W~*", "~\\*"]);
         let all = rules(&["~a", "%R~*"]);
         for (line, needs_all) in [
+            ("cleave.changes 1", true),
             ("cleave.range - +", true),
             ("sort a by w* get #", true),
             ("sort a by w*", true),

@@ -49,6 +49,10 @@ use self::transaction::ClientTransaction;
 /// What an item that a session keeps takes beside its own bytes.
 const KEPT_COST: usize = 128;
 
+/// Most words of a command, or of the commands of a transaction, that is run where others wait for
+/// the thread: each may be a look-up.
+const WORDS_AT_ONCE: usize = 1024;
+
 /// What a client has chosen.
 pub struct ClientSession {
     /// The client, as others see it.
@@ -184,7 +188,8 @@ impl ClientSession {
                 return Ok(RanCommand::Reply(Reply::error(why)));
             }
         };
-        if !may_wait && shared.pause.holds(self.writes(command)) {
+        let is_long = args.len() > WORDS_AT_ONCE;
+        if !may_wait && (is_long || shared.pause.holds(self.writes(command))) {
             return Err(Waits);
         }
         if self.transaction.is_open() && !command.is(flag::AT_ONCE) {
@@ -367,4 +372,40 @@ fn unknown(args: &[&[u8]]) -> Bytes {
     }
     let before = b"', with args beginning with: ";
     [b"ERR unknown command '", name, before, &listed].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb::{Db, Options};
+
+    use super::*;
+    use crate::acl::Users;
+    use crate::clients::Clients;
+    use crate::config::Config;
+    use crate::exec::Store;
+    use crate::observe::Observer;
+
+    #[test]
+    fn what_has_many_words_is_run_where_none_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::new(dir.path().to_owned());
+        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
+        let users = Users::new(None);
+        let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
+        let (shared, times) = (Arc::new(shared), Arc::default());
+        let client = Clients::default().add(1, String::new(), String::new());
+        let mut session = ClientSession::new(&shared, client, times);
+        let mut waits = |words: &[&str]| {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            session.run(&shared, &words, false).is_err()
+        };
+        let many = [&["exists"][..], &["key"; WORDS_AT_ONCE]].concat();
+        assert!(waits(&many) && !waits(&many[..WORDS_AT_ONCE]));
+        for (commands, waits_for_it) in [(WORDS_AT_ONCE / 2, false), (WORDS_AT_ONCE / 2 + 1, true)]
+        {
+            assert!(!waits(&["multi"]));
+            (0..commands).for_each(|_| assert!(!waits(&["get", "key"])));
+            assert_eq!(waits(&["exec"]), waits_for_it);
+        }
+    }
 }

@@ -37,6 +37,7 @@ pub fn pfadd<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
 
 /// The greatest of each register of some keys, and whether one of them has all written out.
 fn greatest(keys: &[&[u8]], view: &View<'_>) -> Answer<(Registers, bool)> {
+    view.take_time(keys.len() * registers::REGISTERS)?;
     let (mut greatest, mut is_dense) = (Registers::default(), false);
     for key in keys {
         if let Some((sketch, _)) = find(key, view)? {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::args::{at_least, is, number, syntax};
 use super::collections;
-use crate::exec::{Answer, ElementForm, ElementRange, Halt, OpenCollection, View};
+use crate::exec::{Answer, CUT_ALONE, ElementForm, ElementRange, Halt, OpenCollection, View};
 use crate::model::element::{MEMBERS, NameRange, of_position};
 use crate::model::record::{Collection, CollectionKind};
 use crate::resp::reply::Reply;
@@ -67,14 +67,13 @@ fn put<'a>(list: &Collection, index: u64, value: impl Into<Cow<'a, [u8]>>, view:
 }
 
 /// Removes the elements of some indexes.
-fn remove_all(list: &Collection, indexes: Range<u64>, view: &mut View<'_>) -> Answer<()> {
-    if indexes.end - indexes.start > READ_ALONE {
-        return view.delete_elements(list.id, MEMBERS, range_of(&names_of(list, &indexes)));
+fn remove_all(list: &Collection, indexes: Range<u64>, view: &mut View<'_>) {
+    if indexes.end - indexes.start > CUT_ALONE as u64 {
+        return view.cut(list.id, MEMBERS, range_of(&names_of(list, &indexes)));
     }
     for index in indexes {
         view.delete_element(list.id, MEMBERS, &of_position(position(list, index)));
     }
-    Ok(())
 }
 
 /// The names of the first one of some indexes, and of the one behind the last.

@@ -185,6 +185,7 @@ fn combined(
         }
         Ok(true)
     };
+    view.take_lookups((first.len as usize).saturating_mul(others.len()))?;
     let mut failed = None;
     view.elements(first.id, NAMES, &mut |member, _| match fits(member) {
         Ok(false) => ControlFlow::Continue(()),
@@ -222,6 +223,7 @@ fn store<'a>(
     view: &mut View<'a>,
 ) -> Answer {
     let found = combined(&args[2..], how, usize::MAX, view)?;
+    view.hold_changes(found.len())?;
     let mut set = view.new_collection(SET)?;
     set.len = found.len() as u64;
     for member in &found {

@@ -15,6 +15,8 @@ use crate::resp::reply::Reply;
 /// What the words behind the key ask for.
 struct SortTerms<'a> {
     by: Option<&'a [u8]>,
+    /// Whether the order is that of the elements: a pattern stood for one key alone.
+    keeps_order: bool,
     limit: Option<(i64, i64)>,
     get: Vec<&'a [u8]>,
     descends: bool,
@@ -25,7 +27,8 @@ struct SortTerms<'a> {
 impl<'a> SortTerms<'a> {
     fn of(words: &[&'a [u8]], may_store: bool) -> Answer<Self> {
         let (by, limit, get, to) = (None, None, Vec::new(), None);
-        let mut terms = Self { by, limit, get, descends: false, is_alpha: false, to };
+        let (keeps_order, descends, is_alpha) = (false, false, false);
+        let mut terms = Self { by, keeps_order, limit, get, descends, is_alpha, to };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word {
@@ -39,17 +42,16 @@ impl<'a> SortTerms<'a> {
                 _ if is(word, "STORE") && may_store => {
                     terms.to = Some(words.next().ok_or_else(syntax)?);
                 }
-                _ if is(word, "BY") => terms.by = Some(words.next().ok_or_else(syntax)?),
+                _ if is(word, "BY") => {
+                    let pattern = words.next().ok_or_else(syntax)?;
+                    terms.keeps_order |= !pattern.contains(&b'*');
+                    terms.by = Some(pattern);
+                }
                 _ if is(word, "GET") => terms.get.push(words.next().ok_or_else(syntax)?),
                 _ => return Err(syntax()),
             }
         }
         Ok(terms)
-    }
-
-    /// Whether the order is that of the elements: a pattern that stands for one key alone.
-    fn keeps_order(&self) -> bool {
-        self.by.is_some_and(|pattern| !pattern.contains(&b'*'))
     }
 
     /// The places of `len` elements that are asked for.
@@ -156,8 +158,8 @@ fn found(key: &[u8], terms: &SortTerms<'_>, view: &View<'_>) -> Answer<Vec<Optio
     };
     // A set has no order that could be kept in what is stored.
     let is_set = collection.kind == CollectionKind::Set;
-    let elements = elements(collection, terms.keeps_order() && terms.descends, view)?;
-    let elements = match terms.keeps_order() {
+    let elements = elements(collection, terms.keeps_order && terms.descends, view)?;
+    let elements = match terms.keeps_order {
         true if is_set && terms.to.is_some() => {
             let alpha = SortTerms { by: None, is_alpha: true, get: Vec::new(), ..*terms };
             sorted(elements, &alpha, view)?
@@ -169,6 +171,7 @@ fn found(key: &[u8], terms: &SortTerms<'_>, view: &View<'_>) -> Answer<Vec<Optio
     if terms.get.is_empty() {
         return Ok(chosen.cloned().map(Some).collect());
     }
+    view.take_lookups(chosen.len().saturating_mul(terms.get.len()))?;
     let mut found = Vec::new();
     for element in chosen {
         for pattern in &terms.get {
@@ -183,6 +186,7 @@ pub fn sort<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let terms = SortTerms::of(&args[2..], true)?;
     let found = found(args[1], &terms, view)?;
     let Some(to) = terms.to else { return Ok(told(found)) };
+    view.hold_changes(found.len())?;
     let mut list = view.new_collection(CollectionKind::List)?;
     list.len = found.len() as u64;
     for (position, value) in (0..).zip(found) {

@@ -36,7 +36,7 @@ pub use self::store::{Ends, Store, key_database};
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
 pub use self::view::{
-    ElementRange, OpenCollection, Run, View, ViewMoment, VisitElement, wrong_type,
+    CUT_ALONE, ElementRange, OpenCollection, Run, View, ViewMoment, VisitElement, wrong_type,
 };
 pub use self::waiters::{AwaitedCall, Waiters, WaitingCommand};
 pub use self::watch::{ClientWatch, WatchedKey, Watches};

@@ -20,15 +20,21 @@ use crate::model::record::{DamagedRecord, KeyContent, KeyRecord};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
-pub use self::elements::{ElementRange, OpenCollection, VisitElement};
+pub use self::elements::{CUT_ALONE, ElementRange, OpenCollection, VisitElement};
 
 /// Most bytes that a command, a transaction or a script keeps in memory of what it has read and
 /// changed, and what each value counts besides its own.
 const HELD_MAX: usize = 1 << 30;
 const VALUE_COST: usize = 64;
 
+/// What an element takes that is changed, besides its bytes.
+const CHANGE_COST: usize = 256;
+
 /// Most steps in a thread for which others wait.
 const STEPS_AT_ONCE: usize = 1 << 20;
+
+/// Steps that a look-up takes.
+const LOOKUP_STEPS: usize = 1 << 10;
 
 /// A command of records alone: what it does with its arguments, of which the first is its name.
 pub type Run = for<'a> fn(&[&'a [u8]], &mut View<'a>) -> Answer;
@@ -161,6 +167,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// As [`View::hold`], for elements that a command is going to change.
+    pub fn hold_changes(&self, elements: usize) -> Answer<()> {
+        self.hold(elements.saturating_mul(CHANGE_COST))
+    }
+
     /// Forgets what was kept, as a script does between two commands.
     pub fn let_go(&self) {
         self.held.set(0);
@@ -173,6 +184,11 @@ impl<'a> View<'a> {
             true => Err(Halt::Wait),
             false => Ok(()),
         }
+    }
+
+    /// As [`View::take_time`], for look-ups.
+    pub fn take_lookups(&self, count: usize) -> Answer<()> {
+        self.take_time(count.saturating_mul(LOOKUP_STEPS))
     }
 
     /// What was changed so far.

@@ -6,7 +6,10 @@ const DEPTH_MAX: usize = 2000;
 const CAPTURES_MAX: usize = 32;
 
 /// Steps between two looks whether the script is to end.
-const STEPS: u32 = 1 << 14;
+const STEPS: usize = 1 << 14;
+
+/// Bytes that are compared in a step.
+const COMPARED: usize = 256;
 
 /// Characters that have a meaning in patterns.
 pub(super) const SPECIAL: &[u8] = b"^$*+?.([%-";
@@ -44,7 +47,8 @@ pub(super) struct Matcher<'a> {
     /// What the last match has captured.
     pub(super) captures: Vec<Capture>,
     depth: usize,
-    steps: u32,
+    /// Steps until the next look whether the script is to end.
+    left: usize,
     /// Fails if the script is to end.
     look: &'a dyn Fn() -> mlua::Result<()>,
 }
@@ -57,7 +61,7 @@ impl<'a> Matcher<'a> {
         look: &'a dyn Fn() -> mlua::Result<()>,
     ) -> Self {
         let pattern = pattern.split(|byte| *byte == 0).next().unwrap_or_default();
-        Self { subject, pattern, captures: Vec::new(), depth: 0, steps: 0, look }
+        Self { subject, pattern, captures: Vec::new(), depth: 0, left: STEPS, look }
     }
 
     /// The end of a match that begins at a place of the subject, if there is one.
@@ -85,11 +89,16 @@ impl<'a> Matcher<'a> {
     }
 
     fn step(&mut self) -> Outcome<()> {
-        self.steps += 1;
-        match self.steps % STEPS {
-            0 => (self.look)().map_err(PatternError::Ended),
-            _ => Ok(()),
+        self.take(1)
+    }
+
+    fn take(&mut self, steps: usize) -> Outcome<()> {
+        if let Some(left) = self.left.checked_sub(steps) {
+            self.left = left;
+            return Ok(());
         }
+        self.left = STEPS;
+        (self.look)().map_err(PatternError::Ended)
     }
 
     /// Matches what is nested.
@@ -247,6 +256,7 @@ impl<'a> Matcher<'a> {
             Some(Capture::Place(_)) => return Ok(None),
             _ => return wrong("invalid capture index"),
         };
+        self.take((to - from) / COMPARED)?;
         let is_there = self.subject[start..].starts_with(&self.subject[from..to]);
         Ok(is_there.then_some(start + to - from))
     }
@@ -348,6 +358,10 @@ mod tests {
         let found = Matcher::new(&subject, pattern, &look).first(0);
         assert!(matches!(found, Err(PatternError::Ended(_))));
         assert_eq!(looks.get(), 5);
+        // Each step compares more of what was captured.
+        looks.set(i32::MIN);
+        let found = Matcher::new(&[b'a'; 40_000], b"^(.-)%1b", &look).first(0);
+        assert!(matches!(found, Ok(None)) && looks.get() - i32::MIN > 20);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::{ClientSession, Waits, WantedReplies, now};
+use super::{ClientSession, WORDS_AT_ONCE, Waits, WantedReplies, now};
 use crate::command::table::{CommandAction, CommandRow};
 use crate::exec::{Effects, Halt, Held, Reads};
 use crate::resp::reply::Reply;
@@ -76,7 +76,8 @@ impl ClientSession {
     fn gatherable(&self, shared: &ServerShared, args: &[&[u8]]) -> Option<&'static CommandRow> {
         let command = self.checked(shared, args).ok().filter(|it| it.can_be_gathered())?;
         // What is too long fails by itself, and with long values nothing is gained.
-        let is_plain = args.iter().all(|argument| argument.len() <= ARGUMENT_MAX)
+        let is_plain = args.len() <= WORDS_AT_ONCE
+            && args.iter().all(|argument| argument.len() <= ARGUMENT_MAX)
             && !self.transaction.is_open()
             && self.wanted == WantedReplies::All
             && shared.monitors.is_empty()

@@ -7,7 +7,7 @@ use bumpalo::Bump;
 
 use super::calls::{InnerCall, error_of};
 use super::published::Published;
-use super::{ClientSession, KEPT_COST, now};
+use super::{ClientSession, KEPT_COST, WORDS_AT_ONCE, now};
 use crate::acl::Denied;
 use crate::command::table::{CommandAction, CommandRow};
 use crate::exec::{Answer, ClientWatch, Halt, Held, Store, WatchedKey};
@@ -144,7 +144,8 @@ impl ClientSession {
         }
         // What waits is run again as a whole, and what a session has done cannot be taken back.
         let of_session = |queued: &Queued| matches!(queued.command.action, CommandAction::Session);
-        let answer = match !may_wait && queue.iter().any(of_session) {
+        let is_long = queue.iter().map(|it| it.args.len()).sum::<usize>() > WORDS_AT_ONCE;
+        let answer = match !may_wait && (is_long || queue.iter().any(of_session)) {
             true => Err(Halt::Wait),
             false => self.run_queue(shared, &queue, may_wait),
         };

@@ -344,6 +344,8 @@ fn zeros_have_no_sign_and_lists_are_turned_round_as_they_are() {
             "SORT l BY nosort DESC",
             "SORT l BY nosort DESC LIMIT 1 2",
             "SORT l BY nosort ASC GET # GET x*",
+            "SORT l BY nosort BY * ALPHA",
+            "SORT l BY * BY nosort DESC",
             "SORT l BY nosort DESC STORE l",
             "LRANGE l 0 -1",
         ],

@@ -18,7 +18,7 @@
 //! | `1vvvvvll` | `l` + 1 registers of `v` + 1 |
 
 /// Number of registers, and the bits of a hash that name one.
-const REGISTERS: usize = 1 << REGISTER_BITS;
+pub const REGISTERS: usize = 1 << REGISTER_BITS;
 const REGISTER_BITS: u32 = 14;
 
 /// Bits of a hash behind those, whose first zeros a register counts.

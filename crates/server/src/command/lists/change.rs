@@ -119,14 +119,14 @@ pub fn lrem<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
         let kept = (0..of_left).zip(values).filter(|(index, _)| !gone.contains(index));
         let kept = kept.map(|(_, value)| value.to_vec());
         (removed..).zip(kept).for_each(|(index, value)| put(&list, index, value, view));
-        remove_all(&list, 0..removed, view)?;
+        remove_all(&list, 0..removed, view);
         list.head = list.head.wrapping_add_unsigned(removed);
     } else {
         let values = slice(&list, *first..list.len, view)?;
         let kept = (*first..list.len).zip(values).filter(|(index, _)| !gone.contains(index));
         let kept = kept.map(|(_, value)| value.to_vec());
         (*first..).zip(kept).for_each(|(index, value)| put(&list, index, value, view));
-        remove_all(&list, list.len - removed..list.len, view)?;
+        remove_all(&list, list.len - removed..list.len, view);
     }
     list.len -= removed;
     view.keep(args[1], (list, until));
@@ -143,8 +143,8 @@ pub fn ltrim<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     if kept.is_empty() {
         view.end(args[1], &list);
     } else {
-        remove_all(&list, 0..kept.start, view)?;
-        remove_all(&list, kept.end..list.len, view)?;
+        remove_all(&list, 0..kept.start, view);
+        remove_all(&list, kept.end..list.len, view);
         list.head = list.head.wrapping_add_unsigned(kept.start);
         list.len = kept.end - kept.start;
         view.keep(args[1], (list, until));

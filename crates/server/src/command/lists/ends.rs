@@ -139,7 +139,7 @@ fn take<'a>(
     if count == list.len && count > REMOVED_ALONE {
         view.end(key, &list);
     } else {
-        remove_all(&list, indexes, view)?;
+        remove_all(&list, indexes, view);
         list.len -= count;
         if side == Side::Left {
             list.head = list.head.wrapping_add_unsigned(count);

@@ -186,6 +186,9 @@ impl CombineTerms {
             self.sources.sort_by_key(|source| source.len());
         }
         let Some((first, others)) = self.sources.split_first() else { return Ok(Vec::new()) };
+        if operation != SetOperation::Union {
+            view.take_lookups((first.len() as usize).saturating_mul(others.len()))?;
+        }
         let mut found = match operation {
             SetOperation::Union => self.union(view)?,
             SetOperation::Intersection => self.intersection(*first, others, view)?,

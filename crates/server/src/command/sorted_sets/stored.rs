@@ -95,6 +95,7 @@ pub fn store<'a>(
     event: &'static str,
     view: &mut View<'a>,
 ) -> Answer {
+    view.hold_changes(2 * members.len())?;
     if !members.is_empty() {
         view.make_room(key)?;
         let mut zset = view.new_collection(KIND)?;

@@ -16,7 +16,7 @@ use crate::model::stream::StreamState;
 const LONG_MIN: u64 = 32;
 
 /// Elements up to which a part of a collection is removed element by element.
-const FEW: usize = 4096;
+pub const CUT_ALONE: usize = 4096;
 
 /// A collection, and the end of its life, in milliseconds since 1970.
 pub type OpenCollection = (Collection, Option<u64>);
@@ -170,20 +170,25 @@ impl<'a> View<'a> {
         self.check_held()
     }
 
-    /// Removes all elements of a part of a list or a stream between two names: few of them one by
-    /// one, since reads pass each range that was removed.
+    /// Removes all elements of a part of a stream between two names.
     pub fn delete_elements(&mut self, id: u64, part: u8, range: NameRange<'_>) -> Answer<()> {
         let mut names = Vec::new();
         let within = ElementRange { part, range, is_reversed: false, with_values: false };
         self.elements(id, within, &mut |name, _| {
             names.push(name.to_vec());
-            if names.len() > FEW { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if names.len() > CUT_ALONE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         match names.len() {
-            ..=FEW => names.iter().for_each(|name| self.delete_element(id, part, name)),
-            _ => self.effects.cut(element::bounds(id, part, range)),
+            ..=CUT_ALONE => names.iter().for_each(|name| self.delete_element(id, part, name)),
+            _ => self.cut(id, part, range),
         }
         Ok(())
+    }
+
+    /// Removes all elements of a part of a list or a stream between two names, as a range: more
+    /// than [`CUT_ALONE`], since reads pass each range that was removed.
+    pub fn cut(&mut self, id: u64, part: u8, range: NameRange<'_>) {
+        self.effects.cut(element::bounds(id, part, range));
     }
 
     /// Whether a reply with a number of elements may be read while it is sent.
@@ -218,6 +223,7 @@ impl<'a> View<'a> {
                 found.push((name.to_vec(), value.to_vec()));
                 self.holding(name.len() + value.len())
             })?;
+            self.hold_changes(found.len())?;
             for (name, value) in found {
                 self.put_element(copy.id, part, &name, value);
             }

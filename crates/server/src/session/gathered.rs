@@ -107,9 +107,10 @@ impl ClientSession {
         let view = shared.moment(*reads, *now).view(self.database);
         let mut view = view.behind(std::mem::take(effects));
         let reply = match run(args, &mut view) {
-            Ok(reply) | Err(Halt::Error(reply)) => reply,
+            Ok(reply) => reply,
             Err(Halt::Wait) => return GatherStep::GivesUp(WhyGivenUp::Waits),
-            Err(Halt::Hold | Halt::Long(_) | Halt::Block(_)) => {
+            // What a command has changed before it failed must not be committed with the others.
+            Err(Halt::Error(_) | Halt::Hold | Halt::Long(_) | Halt::Block(_)) => {
                 return GatherStep::GivesUp(WhyGivenUp::Alone);
             }
         };

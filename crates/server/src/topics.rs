@@ -83,7 +83,7 @@ impl Topics {
         let (channel, message) = (Bytes::copy_from_slice(channel), Bytes::copy_from_slice(message));
         let mut sent = self.send(TopicKind::Channel, "message", &channel, &message);
         let patterns = self.table(TopicKind::Pattern).lock();
-        let fitting = patterns.iter().filter(|(pattern, _)| glob::matches(pattern, &channel));
+        let fitting = patterns.iter().filter(|(pattern, _)| fits(pattern, &channel));
         for (pattern, clients) in fitting {
             let pattern = Bytes::copy_from_slice(pattern);
             for client in clients {
@@ -98,7 +98,7 @@ impl Topics {
     /// To how many clients a message to a channel would go.
     pub fn reach(&self, channel: &[u8]) -> usize {
         let patterns = self.table(TopicKind::Pattern).lock();
-        let fitting = patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+        let fitting = patterns.iter().filter(|(pattern, _)| fits(pattern, channel));
         fitting.map(|(_, clients)| clients.len()).sum::<usize>()
             + self.clients(TopicKind::Channel, channel)
     }
@@ -131,11 +131,11 @@ impl Topics {
         }
     }
 
-    /// Topics of a kind that have clients and match a pattern, in their order.
-    pub fn names(&self, kind: TopicKind, pattern: &[u8]) -> Vec<Vec<u8>> {
+    /// Topics of a kind that have clients and fit a pattern, if there is one, in their order.
+    pub fn names(&self, kind: TopicKind, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let table = self.table(kind).lock();
-        let mut names: Vec<Vec<u8>> =
-            table.keys().filter(|name| glob::matches(pattern, name)).cloned().collect();
+        let is_wanted = |name: &&Vec<u8>| pattern.is_none_or(|pattern| fits(pattern, name));
+        let mut names: Vec<Vec<u8>> = table.keys().filter(is_wanted).cloned().collect();
         names.sort_unstable();
         names
     }
@@ -149,6 +149,11 @@ impl Topics {
     pub fn len(&self, kind: TopicKind) -> usize {
         self.table(kind).lock().len()
     }
+}
+
+/// Whether a channel fits a pattern; with Redis, one without a name fits no `*`.
+fn fits(pattern: &[u8], channel: &[u8]) -> bool {
+    channel.is_empty() == pattern.is_empty() && glob::matches(pattern, channel)
 }
 
 fn push(parts: impl Iterator<Item = Bytes>) -> Reply {

@@ -133,7 +133,7 @@ impl Connection {
                 () = self.shared.stop.cancelled() => return Ok(()),
             };
             if has_mail {
-                self.take_messages();
+                self.add(&[]);
                 self.flush().await?;
                 continue;
             }
@@ -180,11 +180,11 @@ impl Connection {
         Ok(has_room)
     }
 
-    /// Adds the messages for the client to what it is sent.
-    fn take_messages(&mut self) {
+    /// Adds replies to what the client is sent, behind the messages for it.
+    fn add(&mut self, replies: &[Reply]) {
         let Some(session) = &self.session else { return };
         let messages = self.client.mailbox.take();
-        messages.iter().for_each(|it| it.write(session.protocol, &mut self.output));
+        messages.iter().chain(replies).for_each(|it| it.write(session.protocol, &mut self.output));
     }
 
     /// Waits until the client is served, or its time is over; what it sends meanwhile waits, too.
@@ -218,7 +218,7 @@ impl Connection {
                     false => return Ok(reply.await.unwrap_or(Reply::NilArray)),
                 },
                 () = self.client.mailbox.arrived() => {
-                    self.take_messages();
+                    self.add(&[]);
                     self.flush().await?;
                     continue;
                 }
@@ -233,6 +233,7 @@ impl Connection {
     /// Sends a long reply, of which the next piece is read when the client has taken one. Returns
     /// what is left to send.
     async fn send_long(&mut self, mut long: Box<LongReply>) -> io::Result<Reply> {
+        self.add(&[]);
         let Some(session) = &self.session else { return Err(io::Error::other("away")) };
         let (protocol, mut goes_on, mut has_begun) = (session.protocol, true, false);
         while goes_on {
@@ -349,9 +350,8 @@ impl Connection {
                 session.served(&self.shared, command, reply)
             }
         };
-        self.take_messages();
+        self.add(&[reply]);
         let Some(session) = &mut self.session else { return Ok(false) };
-        reply.write(session.protocol, &mut self.output);
         let (is_over, late) = (session.is_over, std::mem::take(&mut session.late));
         if !late.is_zero() {
             tokio::select! {
@@ -373,14 +373,15 @@ impl Connection {
 
     /// A turn, its length in the input, and its number of commands.
     fn decided(&mut self) -> io::Result<(Turn, usize, u64)> {
-        let Self { input, output, decoder, shared, .. } = self;
+        let Self { input, output, decoder, shared, client, .. } = self;
         let Some(session) = &mut self.session else { return Err(io::Error::other("away")) };
         let gathered = match gather(input, decoder, session, shared, false) {
             Ok(gathered) => gathered,
             Err(Waits) => return Ok((Turn::Writes, 0, 0)),
         };
         let GatheredInput { replies, mut len, next } = gathered;
-        replies.iter().for_each(|reply| reply.write(session.protocol, output));
+        let messages = client.mailbox.take();
+        messages.iter().chain(&replies).for_each(|it| it.write(session.protocol, output));
         let turn = match next {
             NextCommand::Nothing => Turn::Nothing,
             NextCommand::More => Turn::More,
@@ -414,8 +415,7 @@ impl Connection {
         });
         let replies;
         (replies, self.input) = ran.await?;
-        let Some(session) = &self.session else { return Err(io::Error::other("away")) };
-        replies.iter().for_each(|reply| reply.write(session.protocol, &mut self.output));
+        self.add(&replies);
         self.shared.observer.commands.fetch_add(replies.len() as u64, Ordering::Relaxed);
         Ok(())
     }

@@ -154,8 +154,7 @@ pub(super) fn about(shared: &ServerShared, name: &str, args: &[&[u8]]) -> Answer
             let why = "ERR unknown subcommand or wrong number of arguments for '";
             return Err(showing(why, args[1], "'. Try PUBSUB HELP."));
         }
-        let pattern = args.get(2).copied().unwrap_or(b"*");
-        Ok(Reply::bulks(topics.names(kind, pattern)))
+        Ok(Reply::bulks(topics.names(kind, args.get(2).copied())))
     };
     let numbers = |kind| {
         let number = |topic: &&[u8]| {

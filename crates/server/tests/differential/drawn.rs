@@ -145,6 +145,7 @@ fn call(rng: &mut Rng, of: Forms) -> Call {
     };
     let form = one_of(rng, &forms);
     let is_seldom = matches!(form, "quit" | "reset" | "command" | "flushall [sync]")
+        || form.contains("subscribe ")
         || streams::SELDOM.contains(&form);
     if is_seldom && rng.u8(..8) > 0 {
         return call(rng, of);
@@ -162,7 +163,7 @@ fn call(rng: &mut Rng, of: Forms) -> Call {
     if rng.u8(..12) == 0 && !is_left(&args[0].to_ascii_lowercase()) {
         spoil(rng, &mut args);
     }
-    if is_short(&args) {
+    if is_short(&args) || ends_all(&args) {
         return call(rng, of);
     }
     match rng.u8(..12) {
@@ -181,6 +182,11 @@ fn is_short(args: &[Vec<u8>]) -> bool {
         _ => None,
     };
     (0..args.len()).filter_map(begins).any(|life| (1..1000).contains(&life))
+}
+
+/// Whether all topics are ended, of which the order is each server's own.
+fn ends_all(args: &[Vec<u8>]) -> bool {
+    args.len() == 1 && args[0].to_ascii_lowercase().ends_with(b"unsubscribe")
 }
 
 /// Makes a command a wrong one, likely.

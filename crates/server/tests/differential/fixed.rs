@@ -341,6 +341,8 @@ fn zeros_have_no_sign_and_lists_are_turned_round_as_they_are() {
             "ZADD z INCR -0 a",
             "ZRANGE z -0 0 BYSCORE WITHSCORES",
             "RPUSH l 3 1 2 5 4",
+            "RPUSH words 1 x",
+            "SORT words",
             "SORT l BY nosort DESC",
             "SORT l BY nosort DESC LIMIT 1 2",
             "SORT l BY nosort ASC GET # GET x*",

@@ -52,7 +52,7 @@ struct Difference {
     theirs: String,
 }
 
-/// A connection to both servers, and the commands that `EXEC` will run.
+/// A connection to both servers, and the command of each reply that `EXEC` will have.
 struct Client {
     pair: Pair,
     queue: Vec<Vec<Vec<u8>>>,
@@ -81,11 +81,15 @@ impl Both {
     fn play(&self, steps: &[Step]) -> Option<Difference> {
         let mut check = self.pair();
         check.call(&[b"FLUSHALL"]);
+        until_left(&mut check);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| self.client()).collect();
         for step in steps {
             match clients[step.client].play(step) {
                 Ok(true) => {}
-                Ok(false) => clients[step.client] = self.client(),
+                Ok(false) => {
+                    clients[step.client] = self.client();
+                    until_left(&mut check);
+                }
                 Err(difference) => return Some(difference),
             }
             if step.is_short {
@@ -128,22 +132,19 @@ impl Client {
         self.pair.ours.send(&bytes, &step.cuts);
         self.pair.theirs.send(&bytes, &step.cuts);
         for call in &step.calls {
-            let (ours, theirs) = (self.pair.ours.receive(), self.pair.theirs.receive());
-            let (ours, theirs) = match (ours, theirs) {
-                (None, None) => return Ok(false),
-                (Some(ours), Some(theirs)) => (ours, theirs),
-                (ours, theirs) => {
-                    let shown = |it: Option<Value>| it.map_or("the end".into(), |it| it.shown());
-                    let (ours, theirs) = (shown(ours), shown(theirs));
-                    return Err(Difference { what: call.shown(), ours, theirs });
+            let Some(theirs) = self.receive(call, call.args())? else { return Ok(false) };
+            for args in self.behind(call.args(), &theirs) {
+                if self.receive(call, &args)?.is_none() {
+                    return Ok(false);
                 }
-            };
-            if !alike(call.args(), &ours, &theirs, &self.queue) {
-                let (ours, theirs) = (ours.shown(), theirs.shown());
-                return Err(Difference { what: call.shown(), ours, theirs });
             }
             match theirs {
-                Value::Line(line) if line == b"+QUEUED" => self.queue.push(call.args().to_vec()),
+                Value::Line(line) if line == b"+QUEUED" => {
+                    // `EXEC` refuses it.
+                    let is_refused = call.args()[0].eq_ignore_ascii_case(b"ssubscribe");
+                    let count = if is_refused { 1 } else { replies(call.args()) };
+                    self.queue.extend(vec![call.args().to_vec(); count]);
+                }
                 _ => {
                     let name = call.args().first().map(|name| name.to_ascii_lowercase());
                     let ends: [&[u8]; 4] = [b"exec", b"discard", b"reset", b"multi"];
@@ -154,6 +155,70 @@ impl Client {
             }
         }
         Ok(true)
+    }
+
+    /// The next reply of Redis, to a command of a call, and equal to ours; none if both connections
+    /// have ended. Messages before it are equal, in whatever order: that of patterns is each
+    /// server's own.
+    fn receive(
+        &mut self,
+        call: &drawn::Call,
+        args: &[Vec<u8>],
+    ) -> Result<Option<Value>, Difference> {
+        let [ours, theirs] = [&mut self.pair.ours, &mut self.pair.theirs].map(|client| {
+            let (mut messages, mut reply) = (Vec::new(), client.receive());
+            while let Some(message) = reply.take_if(|reply| reply.is_message()) {
+                messages.push(message);
+                reply = client.receive();
+            }
+            messages.sort_unstable_by_key(Value::shown);
+            (messages, reply)
+        });
+        match (ours, theirs) {
+            ((ours, None), (theirs, None)) if ours == theirs => Ok(None),
+            ((told, Some(ours)), (told_too, Some(theirs)))
+                if told == told_too && alike(args, &ours, &theirs, &self.queue) =>
+            {
+                Ok(Some(theirs))
+            }
+            (ours, theirs) => {
+                let [ours, theirs] = [ours, theirs].map(|(messages, reply)| {
+                    let mut shown: Vec<_> = messages.iter().map(Value::shown).collect();
+                    shown.push(reply.map_or("the end".into(), |reply| reply.shown()));
+                    shown.join(", ")
+                });
+                Err(Difference { what: call.shown(), ours, theirs })
+            }
+        }
+    }
+
+    /// The commands whose replies come behind the first one of a call.
+    fn behind(&self, args: &[Vec<u8>], first: &Value) -> Vec<Vec<Vec<u8>>> {
+        match first.items() {
+            Some(items) if args[0].eq_ignore_ascii_case(b"exec") => {
+                self.queue[items.len()..].to_vec()
+            }
+            Some(_) => vec![args.to_vec(); replies(args) - 1],
+            None => Vec::new(),
+        }
+    }
+}
+
+/// How many replies a command has, unless it is refused: one for each topic.
+fn replies(args: &[Vec<u8>]) -> usize {
+    if args[0].to_ascii_lowercase().ends_with(b"subscribe") { args.len() - 1 } else { 1 }
+}
+
+/// Waits until clients that have gone get no messages from either server.
+fn until_left(check: &mut Pair) {
+    let begun = Instant::now();
+    let mut differ = || {
+        let [ours, theirs] = check.call(&[b"CLIENT", b"LIST", b"TYPE", b"pubsub"]);
+        let lines = |list: &Value| list.bulk().unwrap().split(|byte| *byte == b'\n').count();
+        lines(&ours) != lines(&theirs)
+    };
+    while differ() && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

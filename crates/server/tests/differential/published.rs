@@ -6,8 +6,7 @@ use crate::Both;
 use crate::scripts::assert_alike;
 use crate::wire::{Client, Ours, Value, array};
 
-const SCRIPTS: &str = "\
-1 SUBSCRIBE a b
+const SCRIPTS: &str = r#"1 SUBSCRIBE a b
 1
 2 PUBLISH a hello
 1
@@ -99,12 +98,37 @@ const SCRIPTS: &str = "\
 
 1 HELLO 3
 1 SUBSCRIBE a
+2 PUBLISH a one
+1 SET key value
+1
+2 PUBLISH a two
+1 SET key value
+1
+2 PUBLISH a three
+1 SET key value
+1
+2 PUBLISH a four
+1 SET key value
+1
+
+1 PSUBSCRIBE *
+1 PSUBSCRIBE ""
+1 SUBSCRIBE ""
+2 PUBSUB CHANNELS
+2 PUBSUB CHANNELS *
+2 PUBSUB CHANNELS ""
+1 UNSUBSCRIBE
+2 PUBLISH "" m
+1
+
+1 HELLO 3
+1 SUBSCRIBE a
 1> BLPOP list 0
 2 PUBLISH a m
 1
 2 RPUSH list x
 1
-";
+"#;
 
 #[test]
 fn messages_are_alike() {

@@ -66,6 +66,13 @@ impl Value {
         str::from_utf8(line.strip_prefix(b":")?).ok()?.parse().ok()
     }
 
+    /// Whether this was published, and is no reply.
+    pub fn is_message(&self) -> bool {
+        let names: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
+        let name = self.items().and_then(|items| items.first()?.bulk());
+        name.is_some_and(|name| names.contains(&name))
+    }
+
     /// Whether a command was refused.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Line(line) if line[0] == b'-')

@@ -292,11 +292,14 @@ pubsub shardchannels
 pubsub shardnumsub N
 pubsub help
 subscribe
-unsubscribe V
+subscribe N+
+unsubscribe N+
 psubscribe
-punsubscribe V
+psubscribe P
+punsubscribe P
 ssubscribe
-sunsubscribe V
+ssubscribe N+
+sunsubscribe N+
 wait -1 I
 multi
 exec

@@ -108,6 +108,11 @@ impl RocksOpener {
         };
         Self { settings }
     }
+
+    /// Options of the stores that it opens, for what opens one by itself.
+    pub fn options(&self) -> Options {
+        self.settings.options(&self.settings.fitted(Memory::here()))
+    }
 }
 
 impl Opener for RocksOpener {

@@ -189,20 +189,16 @@ pub fn flushall<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     Ok(Reply::OK)
 }
 
-/// `SWAPDB database database`: rewrites all keys of both.
+/// `SWAPDB database database`: no key is touched but those that clients wait for.
 pub fn swapdb<'a>(args: &[&'a [u8]], view: &mut View<'a>) -> Answer {
     let first = small(args[1], Some("ERR invalid first DB index"))?;
     let second = small(args[2], Some("ERR invalid second DB index"))?;
     let [first, second] = [first, second].map(|it| number_of_database(it, view.databases));
     let (first, second) = (first?, second?);
-    if first == second {
-        return Ok(Reply::OK);
-    }
-    let of_first = view.all(first)?;
-    let of_second = view.all(second)?;
-    for (database, records) in [(first, of_second), (second, of_first)] {
-        view.empty(database);
-        records.into_iter().for_each(|(key, record)| view.put_record(database, key, record));
+    if first != second {
+        // All locks are taken, and keys looked at that clients watch.
+        view.take_time(usize::MAX)?;
+        view.swap(first, second);
     }
     Ok(Reply::OK)
 }

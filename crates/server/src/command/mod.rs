@@ -28,4 +28,6 @@ mod power;
 #[cfg(test)]
 mod ranked;
 
+#[cfg(test)]
+pub use self::power::run as run_lines;
 pub use self::strings::STRING_MAX;

@@ -8,7 +8,7 @@ use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 
 use super::table::{CommandAction, find};
-use crate::exec::{Store, ViewMoment};
+use crate::exec::{KeyPlace, Reads, Store, ViewMoment};
 use crate::model::scan::Scans;
 use crate::resp::reply::Reply;
 
@@ -32,10 +32,13 @@ const COMMANDS: &[&str] = &[
     "sadd over N",
     "lmove list list left right",
     "lmove list list right left",
+    "set turn N",
+    "swapdb 1 2",
+    "copy turn turn db 1 replace",
 ];
 
 /// Runs commands as one transaction; the last reply.
-fn run(store: &Store, lines: &[String]) -> Reply {
+pub fn run(store: &Store, lines: &[String]) -> Reply {
     let (scans, now) = (Scans::default(), 1);
     let reads = store.reads(true);
     let moment = ViewMoment { reads: &reads, scans: &scans, now, told: 0 };
@@ -59,7 +62,7 @@ fn number(store: &Store, line: &str) -> i64 {
 
 fn open(sim: &Sim) -> Store {
     let options = Options { durability: Durability::Os, ..Options::default() };
-    Store::open(Db::open_in(Arc::new(sim.clone()), options, 7).unwrap(), 1).unwrap()
+    Store::open(Db::open_in(Arc::new(sim.clone()), options, 7).unwrap(), 3).unwrap()
 }
 
 #[test]
@@ -94,6 +97,13 @@ fn a_power_cut_leaves_whole_transactions() {
                 assert_eq!(number(&store, line), count, "point {point}: {line}");
             }
             assert_eq!(number(&store, "exists gone over"), 2 * i64::from(count > 0));
+            let reads = store.reads(true);
+            for (database, behind) in [(1, 1), (2, 2)] {
+                let turn = reads.get(KeyPlace::Keys(database), b"turn").unwrap();
+                let turn = turn.map(|record| String::from_utf8(record[1..].into()).unwrap());
+                let last = (count >= behind).then(|| (count - behind).to_string());
+                assert_eq!(turn, last, "point {point}: database {database}");
+            }
             store.sweep(0).unwrap();
             assert_eq!(store.audit().unwrap(), crate::exec::Audit::default());
             checked += 1;

@@ -93,6 +93,10 @@ impl Maps {
             };
             map.insert(key.to_vec(), record.into());
         }
+        let before = self.databases.clone();
+        for (database, origin) in effects.swapped() {
+            self.databases[database] = before[origin].clone();
+        }
     }
 }
 
@@ -104,8 +108,14 @@ fn state(reads: &dyn Reads, now: u64) -> Vec<KeyState> {
     let (mut found, scans) = (Vec::new(), Scans::default());
     for database in 0..DATABASES {
         let moment = ViewMoment { reads, scans: &scans, now, told: 0 };
-        let mut view = moment.view(database);
-        for (key, mut record) in view.all(database).unwrap() {
+        let view = moment.view(database);
+        let mut all = Vec::new();
+        let visit = &mut |key: &[u8], record: Option<KeyRecord>| {
+            all.extend(record.map(|record| (key.to_vec(), record)));
+            ControlFlow::Continue(())
+        };
+        view.walk(b"", true, visit).unwrap();
+        for (key, mut record) in all {
             let mut elements = Vec::new();
             if let KeyContent::Collection(collection) = &mut record.content {
                 for part in 0..element::PARTS {

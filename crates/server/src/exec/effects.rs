@@ -30,8 +30,11 @@ impl Change<'_> {
 pub type DatabaseKey<'a> = (usize, Cow<'a, [u8]>);
 
 /// What commands have changed: databases that are empty but for what follows, keys, and elements.
+/// Numbers of databases are those of before, if databases were swapped.
 #[derive(Debug, Default)]
 pub struct Effects<'a> {
+    /// Under the number of each database the one that it had before; none if none were swapped.
+    pub origins: Vec<usize>,
     /// Databases of which all else is gone.
     pub cleared: Vec<usize>,
     /// Whether no collection is left but for what follows.
@@ -64,8 +67,33 @@ fn owned(bytes: &[u8]) -> Cow<'static, [u8]> {
 impl<'a> Effects<'a> {
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
-        let Self { cleared, keys, cuts, elements, .. } = self;
-        cleared.is_empty() && keys.is_empty() && cuts.is_empty() && elements.is_empty()
+        let Self { origins, cleared, keys, cuts, elements, .. } = self;
+        let is_empty = cleared.is_empty() && keys.is_empty();
+        is_empty && origins.is_empty() && cuts.is_empty() && elements.is_empty()
+    }
+
+    /// Swaps two of a number of databases.
+    pub fn swap(&mut self, databases: usize, first: usize, second: usize) {
+        if self.origins.is_empty() {
+            self.origins = (0..databases).collect();
+        }
+        self.origins.swap(first, second);
+    }
+
+    /// The number that a database had before.
+    pub fn origin(&self, database: usize) -> usize {
+        self.origins.get(database).copied().unwrap_or(database)
+    }
+
+    /// The number that a database has by now.
+    pub fn number(&self, origin: usize) -> usize {
+        self.origins.iter().position(|it| *it == origin).unwrap_or(origin)
+    }
+
+    /// The databases that have the keys of others by now, and the numbers that those had before.
+    pub fn swapped(&self) -> impl Iterator<Item = (usize, usize)> {
+        let all = self.origins.iter().copied().enumerate();
+        all.filter(|(database, origin)| database != origin)
     }
 
     /// Changes a key.
@@ -138,6 +166,7 @@ impl<'a> Effects<'a> {
             (*id, owner.as_ref().map(|(database, key)| (*database, owned(key))))
         });
         Effects {
+            origins: self.origins.clone(),
             cleared: self.cleared.clone(),
             is_flushed: self.is_flushed,
             keys: keys.collect(),

@@ -37,8 +37,9 @@ pub struct KeyEvent {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// Whether it is told only if the key was not there before all that is committed with it.
-    pub needs_absence: bool,
+    /// The database in which the key must not have been before all that is committed with it, if
+    /// it is told only then: by the number of before.
+    pub absent_from: Option<usize>,
 }
 
 /// What Redis tells and this server has no cause to: evicted keys, those of modules, missed keys.

@@ -32,7 +32,7 @@ pub use self::reads::Reads;
 pub use self::reads::{KeyPlace, KeyWalk, Visit};
 #[cfg(test)]
 pub use self::store::Audit;
-pub use self::store::{Ends, Store, key_database};
+pub use self::store::{Ends, Store, key_place, placed};
 pub use self::sweeper::Sweeper;
 pub use self::syncer::Syncer;
 pub use self::view::{

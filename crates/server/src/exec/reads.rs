@@ -42,9 +42,9 @@ pub trait Reads {
     /// Whether a key is there. What it has is not read.
     fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool>;
 
-    /// Says that keys will be read soon: if they are not in memory, and the caller may wait, they
-    /// are fetched together.
-    fn expect(&self, _: KeyPlace, _: &mut dyn Iterator<Item = Vec<u8>>) {}
+    /// Says that elements will be read soon: if they are not in memory, and the caller may wait,
+    /// they are fetched together.
+    fn expect_elements(&self, _: &mut dyn Iterator<Item = Vec<u8>>) {}
 
     /// Visits keys until `visit` breaks off.
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()>;

@@ -1,5 +1,6 @@
 //! The register of collections: under each id the key that has it, which a write changes in one
 //! batch with the record of the key. By it the sweeper finds elements that no key has any more.
+//! Databases are named by their places.
 
 use std::ops::Range;
 
@@ -16,9 +17,9 @@ pub(super) fn owner_key(id: u64) -> [u8; 9] {
     key
 }
 
-/// An entry: the number of the database, little-endian in 2 bytes, and the key.
-pub(super) fn owner_record(database: usize, key: &[u8]) -> Vec<u8> {
-    [&(database as u16).to_le_bytes()[..], key].concat()
+/// An entry: the place of the database, little-endian in 2 bytes, and the key.
+pub(super) fn owner_record(place: usize, key: &[u8]) -> Vec<u8> {
+    [&(place as u16).to_le_bytes()[..], key].concat()
 }
 
 /// The range of all entries from an id on.
@@ -36,7 +37,7 @@ pub(super) fn all() -> Range<[u8; 1]> {
 /// An entry that was read.
 pub(super) struct Owner {
     pub(super) id: u64,
-    pub(super) database: usize,
+    pub(super) place: usize,
     pub(super) key: Bytes,
 }
 
@@ -44,7 +45,7 @@ impl Owner {
     pub(super) fn decode(key: &[u8], mut record: Bytes) -> cleavedb::Result<Self> {
         let damaged = || Error::corruption("an entry of the server's register of collections");
         let id = key.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
-        let database = record.try_get_u16_le().map_err(|_| damaged())?;
-        Ok(Self { id: id.ok_or_else(damaged)?, database: database.into(), key: record })
+        let place = record.try_get_u16_le().map_err(|_| damaged())?;
+        Ok(Self { id: id.ok_or_else(damaged)?, place: place.into(), key: record })
     }
 }

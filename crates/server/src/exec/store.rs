@@ -1,17 +1,18 @@
 //! The store of a server: its databases on the engine.
 
+mod databases;
 mod sweep;
 mod ends;
 mod audit;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, UNIX_EPOCH};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use cleavedb::{
-    Db, Durability, Error, ErrorKind, Keyspace, PutLifetime, Resident, Snapshot, WriteBatch,
-};
+use cleavedb::{Db, Durability, Keyspace, PutLifetime, Resident, Snapshot, WriteBatch};
 
 use super::effects::{Change, Effects, all_elements};
 use super::events::KeyEvent;
@@ -25,10 +26,15 @@ use crate::model::record::{self, KeyRecord};
 
 #[cfg(test)]
 pub use self::audit::Audit;
+use self::databases::{Databases, place_key, place_record};
+pub use self::databases::{key_place, placed};
 pub use self::ends::Ends;
 
 /// Most bytes that a walk visits in a thread that must not wait: others wait for that thread.
 const VISITED_AT_ONCE: usize = 128 << 10;
+
+/// How often a reader looks whether databases are swapped by now.
+const SWAP: Duration = Duration::from_micros(50);
 
 /// The key of the libraries of functions, a dump of them, among the server's own records.
 const LIBRARIES: &[u8] = b"libraries";
@@ -36,16 +42,11 @@ const LIBRARIES: &[u8] = b"libraries";
 /// What a key costs beside its bytes, as bytes of the same time.
 const KEY_COST: usize = 256;
 
-/// The number of the database whose keys a keyspace of this name has; none of another one.
-pub fn key_database(keyspace: &str) -> Option<usize> {
-    keyspace.strip_suffix(":k")?.parse().ok()
-}
-
 /// An open store, with what its commands share.
 pub struct Store {
     db: Db,
-    /// The keyspace of each database's keys.
-    databases: Vec<Keyspace>,
+    /// Where the keys of each database lie. A swap holds all locks.
+    databases: ArcSwap<Databases>,
     /// Of the elements of all collections.
     elements: Keyspace,
     /// Of the server's own records.
@@ -65,23 +66,9 @@ pub struct Store {
 impl Store {
     /// The databases of `db`, which are made if they are not there. Fails if another one has keys.
     pub fn open(db: Db, databases: usize) -> cleavedb::Result<Self> {
-        for other in db.keyspaces()? {
-            let Some(number) = key_database(other.name()).filter(|it| *it >= databases) else {
-                continue;
-            };
-            if other.range(..).keys_only().next().transpose()?.is_some() {
-                let why = format!(
-                    "the store has keys in database {number}: start with --databases {} or more",
-                    number + 1
-                );
-                return Err(Error::new(ErrorKind::InvalidArgument, why));
-            }
-        }
-        let databases = (0..databases).map(|number| db.keyspace(&format!("{number}:k")));
-        let databases = databases.collect::<cleavedb::Result<_>>()?;
         let own = db.keyspace("server")?;
         Ok(Self {
-            databases,
+            databases: ArcSwap::from_pointee(Databases::open(&db, &own, databases)?),
             elements: db.keyspace("elements")?,
             ids: Ids::open(&own)?,
             keeps_ends: own.contains_key(ends::IS_WHOLE)?.into(),
@@ -101,17 +88,30 @@ impl Store {
 
     /// Number of databases.
     pub fn databases(&self) -> usize {
-        self.databases.len()
+        self.databases.load().all.len()
+    }
+
+    /// The places of all databases: see [`key_place`].
+    pub fn places(&self) -> Vec<usize> {
+        self.settled().all.iter().map(|database| database.place).collect()
+    }
+
+    /// The databases when none is being swapped.
+    fn settled(&self) -> Guard<Arc<Databases>> {
+        loop {
+            let databases = self.databases.load();
+            if !databases.is_changing {
+                return databases;
+            }
+            drop(databases);
+            std::thread::sleep(SWAP);
+        }
     }
 
     /// About how many keys a database has.
     pub fn about_keys(&self, database: usize) -> Answer<u64> {
-        self.databases[database].approximate_size(..).map(|size| size.entries).map_err(failed)
-    }
-
-    /// The keyspace of a database's keys; none if there is no such database.
-    fn database(&self, number: usize) -> Option<&Keyspace> {
-        self.databases.get(number)
+        let size = self.databases.load().all[database].keys.approximate_size(..);
+        size.map(|size| size.entries).map_err(failed)
     }
 
     /// The records as they are at each read, which is one of a held key, or the only one; without
@@ -122,7 +122,14 @@ impl Store {
 
     /// The records as they are now, whatever is written meanwhile.
     pub fn reads_at_once(&self, may_wait: bool) -> StoredRecords<'_> {
-        StoredRecords { store: self, may_wait, at: Some(self.db.snapshot()) }
+        let at = loop {
+            let databases = self.settled();
+            let snapshot = self.db.snapshot();
+            if Arc::ptr_eq(&databases, &self.databases.load()) {
+                break (snapshot, Guard::into_inner(databases));
+            }
+        };
+        StoredRecords { store: self, may_wait, at: Some(at) }
     }
 
     /// Takes the locks of keys, and of those that clients which wait for them have: see
@@ -169,6 +176,7 @@ impl Store {
             }
         }
         let written = match may_wait {
+            _ if !effects.origins.is_empty() => self.write_swapping(effects, &batch),
             true => self.db.write_numbered(&batch, Durability::Os),
             false => self.db.try_write(&batch, Durability::Os),
         };
@@ -183,6 +191,20 @@ impl Store {
         Ok(told)
     }
 
+    /// Writes a batch behind which databases are swapped, also for reads without locks.
+    fn write_swapping(&self, effects: &Effects<'_>, batch: &WriteBatch) -> cleavedb::Result<u64> {
+        let before = self.databases.load_full();
+        self.databases
+            .store(Arc::new(Databases { is_changing: true, ..Databases::clone(&before) }));
+        let written = self.db.write_numbered(batch, Durability::Os);
+        let behind = match &written {
+            Ok(_) => Arc::new(before.swapped(effects)),
+            Err(_) => before,
+        };
+        self.databases.store(behind);
+        written
+    }
+
     /// Events without those of keys that were there before, if they need that they were not.
     fn told<'e>(
         &self,
@@ -190,15 +212,13 @@ impl Store {
         now: u64,
         may_wait: bool,
     ) -> Answer<Cow<'e, [KeyEvent]>> {
-        if events.iter().all(|event| !event.needs_absence) {
+        if events.iter().all(|event| event.absent_from.is_none()) {
             return Ok(events.into());
         }
         let reads = self.reads(may_wait);
         let is_told = |event: &KeyEvent| {
-            if !event.needs_absence {
-                return Ok(true);
-            }
-            let record = reads.get(KeyPlace::Keys(event.database), &event.key)?;
+            let Some(database) = event.absent_from else { return Ok(true) };
+            let record = reads.get(KeyPlace::Keys(database), &event.key)?;
             let record = record.map(KeyRecord::decode);
             Ok(record.is_none_or(|record| record.is_ok_and(|record| record.is_over(now))))
         };
@@ -228,9 +248,14 @@ impl Store {
     }
 
     fn batch(&self, effects: &Effects<'_>) -> cleavedb::Result<WriteBatch> {
-        let mut batch = self.db.batch();
+        let (mut batch, databases) = (self.db.batch(), self.databases.load());
+        // Who follows changes is told of keys behind where their databases lie.
+        for (database, origin) in effects.swapped() {
+            let place = place_record(databases.all[origin].place);
+            batch.keyspace(&self.own).put(place_key(database), place)?;
+        }
         for database in &effects.cleared {
-            batch.keyspace(&self.databases[*database]).delete_range(..)?;
+            batch.keyspace(&databases.all[*database].keys).delete_range(..)?;
         }
         if effects.is_flushed {
             batch.keyspace(&self.elements).delete_range(..)?;
@@ -250,7 +275,7 @@ impl Store {
             };
         }
         for ((database, key), change) in &effects.keys {
-            let mut within = batch.keyspace(&self.databases[*database]);
+            let mut within = batch.keyspace(&databases.all[*database].keys);
             match change {
                 Change::Delete => within.delete(key)?,
                 Change::String(value, until) => {
@@ -266,7 +291,10 @@ impl Store {
         for (id, owner) in &effects.owners {
             let mut own = batch.keyspace(&self.own);
             match owner {
-                Some((database, key)) => own.put(owner_key(*id), owner_record(*database, key))?,
+                Some((database, key)) => {
+                    let place = databases.all[*database].place;
+                    own.put(owner_key(*id), owner_record(place, key))?
+                }
                 None => own.delete(owner_key(*id))?,
             };
         }
@@ -286,15 +314,31 @@ fn lifetime(until: Option<u64>) -> PutLifetime {
 pub struct StoredRecords<'a> {
     store: &'a Store,
     may_wait: bool,
-    /// As of when; as of each read without one.
-    at: Option<Snapshot>,
+    /// As of when, and the databases then; as of each read without one.
+    at: Option<(Snapshot, Arc<Databases>)>,
 }
 
 impl StoredRecords<'_> {
-    fn keyspace(&self, space: KeyPlace) -> &Keyspace {
-        match space {
-            KeyPlace::Keys(database) => &self.store.databases[database],
-            KeyPlace::Elements => &self.store.elements,
+    /// Reads in a keyspace, as of one moment.
+    fn read<T>(
+        &self,
+        place: KeyPlace,
+        read: impl Fn(&Keyspace, Option<&Snapshot>) -> Answer<T>,
+    ) -> Answer<T> {
+        match (place, &self.at) {
+            (KeyPlace::Elements, at) => {
+                read(&self.store.elements, at.as_ref().map(|(snapshot, _)| snapshot))
+            }
+            (KeyPlace::Keys(database), Some((snapshot, databases))) => {
+                read(&databases.all[database].keys, Some(snapshot))
+            }
+            (KeyPlace::Keys(database), None) => loop {
+                let databases = self.store.settled();
+                let found = read(&databases.all[database].keys, None);
+                if Arc::ptr_eq(&databases, &self.store.databases.load()) {
+                    return found;
+                }
+            },
         }
     }
 }
@@ -302,7 +346,8 @@ impl StoredRecords<'_> {
 impl StoredRecords<'_> {
     /// A reply with elements as they are as of the same moment.
     pub fn long_reply(&self, plan: LongPlan) -> LongReply {
-        let at = self.at.clone().unwrap_or_else(|| self.store.db.snapshot());
+        let at = self.at.as_ref().map(|(snapshot, _)| snapshot.clone());
+        let at = at.unwrap_or_else(|| self.store.db.snapshot());
         LongReply::new(plan, at, self.store.elements.clone())
     }
 }
@@ -312,46 +357,51 @@ impl Reads for StoredRecords<'_> {
         self.store.databases()
     }
 
-    fn get(&self, space: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>> {
-        let keyspace = self.keyspace(space);
-        let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
-        if self.may_wait {
-            return at.map_or_else(|| keyspace.get(key), |at| at.get(key)).map_err(failed);
-        }
-        let found = at.map_or_else(|| keyspace.get_resident(key), |at| at.get_resident(key));
-        match found.map_err(failed)? {
-            Resident::Found(value) => Ok(value),
-            Resident::Elsewhere => Err(Halt::Wait),
-        }
+    fn get(&self, place: KeyPlace, key: &[u8]) -> Answer<Option<Bytes>> {
+        self.read(place, |keyspace, at| {
+            let at = at.map(|at| at.keyspace(keyspace));
+            if self.may_wait {
+                return at.map_or_else(|| keyspace.get(key), |at| at.get(key)).map_err(failed);
+            }
+            let found = at.map_or_else(|| keyspace.get_resident(key), |at| at.get_resident(key));
+            match found.map_err(failed)? {
+                Resident::Found(value) => Ok(value),
+                Resident::Elsewhere => Err(Halt::Wait),
+            }
+        })
     }
 
     fn has(&self, place: KeyPlace, key: &[u8]) -> Answer<bool> {
-        let keyspace = self.keyspace(place);
-        let at = self.at.as_ref().map(|at| at.keyspace(keyspace));
-        if !self.may_wait {
+        self.read(place, |keyspace, at| {
+            let at = at.map(|at| at.keyspace(keyspace));
+            if self.may_wait {
+                let found =
+                    at.map_or_else(|| keyspace.contains_key(key), |at| at.contains_key(key));
+                return found.map_err(failed);
+            }
             let found =
                 at.map_or_else(|| keyspace.contains_resident(key), |at| at.contains_resident(key));
-            return found.map_err(failed)?.ok_or(Halt::Wait);
-        }
-        at.map_or_else(|| keyspace.contains_key(key), |at| at.contains_key(key)).map_err(failed)
+            found.map_err(failed)?.ok_or(Halt::Wait)
+        })
     }
 
-    fn expect(&self, place: KeyPlace, keys: &mut dyn Iterator<Item = Vec<u8>>) {
-        let keyspace = self.keyspace(place);
+    fn expect_elements(&self, keys: &mut dyn Iterator<Item = Vec<u8>>) {
+        let elements = &self.store.elements;
         let Some(first) = keys.next().filter(|_| self.may_wait) else { return };
         // If the first one is there, the others mostly are. Errors are met when they are read.
-        if matches!(keyspace.get_resident(&first), Ok(Resident::Elsewhere)) {
+        if matches!(elements.get_resident(&first), Ok(Resident::Elsewhere)) {
             let keys: Vec<_> = std::iter::once(first).chain(keys).collect();
-            keyspace.multi_get(&keys);
+            elements.multi_get(&keys);
         }
     }
 
     fn walk(&self, walk: KeyWalk<'_>, visit: &mut Visit<'_>) -> Answer<()> {
-        let keyspace = self.keyspace(walk.space);
-        let mut range = match &self.at {
-            Some(at) => at.keyspace(keyspace).range(walk.range),
-            None => keyspace.range(walk.range),
-        };
+        let mut range = self.read(walk.space, |keyspace, at| {
+            Ok(match at {
+                Some(at) => at.keyspace(keyspace).range(walk.range),
+                None => keyspace.range(walk.range),
+            })
+        })?;
         if !walk.with_values {
             range = range.keys_only();
         }
@@ -410,7 +460,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(&dir);
         let mut batch = store.db.batch();
-        batch.keyspace(&store.databases[0]).put("key", "value").unwrap();
+        batch.keyspace(&store.databases.load().all[0].keys).put("key", "value").unwrap();
         let seq = store.db.write_numbered(&batch, Durability::Os).unwrap();
         assert_eq!(store.written(), seq);
     }

@@ -106,7 +106,7 @@ impl<'a> View<'a> {
 
     /// Tells what has happened to a key of any database, if that is asked for.
     pub fn tell_in(&mut self, database: usize, class: u16, name: &'static str, key: &[u8]) {
-        self.push_event(class, name, database, key, false);
+        self.push_event(class, name, database, key, None);
     }
 
     fn push_event(
@@ -115,24 +115,25 @@ impl<'a> View<'a> {
         name: &'static str,
         database: usize,
         key: &[u8],
-        needs_absence: bool,
+        absent_from: Option<usize>,
     ) {
         if self.told & class != 0 {
             let key = key.to_vec();
-            self.effects.events.push(KeyEvent { class, name, database, key, needs_absence });
+            self.effects.events.push(KeyEvent { class, name, database, key, absent_from });
         }
     }
 
     /// Tells that a key is new, if what was changed so far says so, or says nothing of the key and
     /// it was not there before.
     fn tell_if_new(&mut self, database: usize, key: &[u8]) {
-        let change = match self.told & event::NEW {
-            0 => return,
-            _ => self.effects.keys.get(&(database, Cow::Borrowed(key))),
-        };
-        let is_known = change.is_some() || self.effects.cleared.contains(&database);
+        if self.told & event::NEW == 0 {
+            return;
+        }
+        let origin = self.effects.origin(database);
+        let change = self.effects.keys.get(&(origin, Cow::Borrowed(key)));
+        let is_known = change.is_some() || self.effects.cleared.contains(&origin);
         if matches!(change, None | Some(Change::Delete)) {
-            self.push_event(event::NEW, "new", database, key, !is_known);
+            self.push_event(event::NEW, "new", database, key, (!is_known).then_some(origin));
         }
     }
 
@@ -199,14 +200,14 @@ impl<'a> View<'a> {
     /// Has clients served that wait for a key of any database.
     pub fn wake(&mut self, database: usize, key: &[u8]) {
         if self.told & event::READY != 0 {
-            self.effects.ready.push((database, key.to_vec()));
+            self.effects.ready.push((self.effects.origin(database), key.to_vec()));
         }
     }
 
     /// Has clients served that wait for what a key had to stay.
     fn wake_if_gone(&mut self, database: usize, key: &[u8]) {
         if self.told & event::GONE != 0 {
-            self.effects.ready.push((database, key.to_vec()));
+            self.effects.ready.push((self.effects.origin(database), key.to_vec()));
         }
     }
 
@@ -222,6 +223,7 @@ impl<'a> View<'a> {
 
     /// The record of a key of any database, if that is there.
     pub fn record_in(&self, database: usize, key: &[u8]) -> Answer<Option<KeyRecord>> {
+        let database = self.effects.origin(database);
         if !self.effects.is_empty() {
             match self.effects.keys.get(&(database, Cow::Borrowed(key))) {
                 Some(change) => return Ok(changed(change)),
@@ -262,7 +264,11 @@ impl<'a> View<'a> {
         if change != Change::Delete {
             self.tell_if_new(self.database, key);
         }
-        self.effects.change((self.database, Cow::Borrowed(key)), change);
+        self.change(self.database, Cow::Borrowed(key), change);
+    }
+
+    fn change(&mut self, database: usize, key: Cow<'a, [u8]>, change: Change<'a>) {
+        self.effects.change((self.effects.origin(database), key), change);
     }
 
     /// Gives a key of any database a record, and a collection to clients that wait for it; if the
@@ -294,7 +300,7 @@ impl<'a> View<'a> {
             }
             KeyContent::Collection(collection) => {
                 if collection.is_unregistered {
-                    let owner = Some((database, key.clone()));
+                    let owner = Some((self.effects.origin(database), key.clone()));
                     self.effects.owners.insert(collection.id, owner);
                 }
                 Change::Collection(collection, it.until)
@@ -305,7 +311,7 @@ impl<'a> View<'a> {
         if !is_over {
             self.tell_if_new(database, &key);
         }
-        self.effects.change((database, key), change);
+        self.change(database, key, change);
     }
 
     /// Removes a key of the client's database, and says whether it was there.
@@ -318,7 +324,7 @@ impl<'a> View<'a> {
         let was_there = self.make_room_in(database, key)?;
         if was_there {
             self.wake_if_gone(database, key);
-            self.effects.change((database, Cow::Borrowed(key)), Change::Delete);
+            self.change(database, Cow::Borrowed(key), Change::Delete);
         }
         Ok(was_there)
     }
@@ -340,11 +346,12 @@ impl<'a> View<'a> {
     /// Removes a key of the client's database, but not its elements, which another key has by now.
     pub fn forget(&mut self, key: &'a [u8]) {
         self.wake_if_gone(self.database, key);
-        self.effects.change((self.database, Cow::Borrowed(key)), Change::Delete);
+        self.change(self.database, Cow::Borrowed(key), Change::Delete);
     }
 
     /// Removes all keys of a database. The elements of their collections are left to the sweeper.
     pub fn clear(&mut self, database: usize) {
+        let database = self.effects.origin(database);
         // What was changed before stays a change: clients may watch it.
         let of_database = self.effects.keys.iter_mut().filter(|((of, _), _)| *of == database);
         let mut dropped = Vec::new();
@@ -372,31 +379,17 @@ impl<'a> View<'a> {
         *is_flushed = true;
     }
 
-    /// Empties a database without an end of its collections, which other databases have by now.
-    pub fn empty(&mut self, database: usize) {
-        let of_database = self.effects.keys.iter_mut().filter(|((of, _), _)| *of == database);
-        of_database.for_each(|(_, change)| *change = Change::Delete);
-        self.clear(database);
-    }
-
-    /// All keys of a database, with their records.
-    pub fn all(&mut self, database: usize) -> Answer<Vec<(Vec<u8>, KeyRecord)>> {
-        let (own, mut found) = (std::mem::replace(&mut self.database, database), Vec::new());
-        let walked = self.walk(b"", true, &mut |key, record| {
-            let bytes = key.len() + record.as_ref().map_or(0, KeyRecord::string_len);
-            found.extend(record.map(|record| (key.to_vec(), record)));
-            self.holding(bytes)
-        });
-        self.database = own;
-        walked.map(|()| found)
+    /// Gives two databases the keys of each other.
+    pub fn swap(&mut self, first: usize, second: usize) {
+        self.effects.swap(self.databases, first, second);
     }
 
     /// Visits keys of the client's database from `from` on in their order, with their records if
     /// `with_records`, until `visit` breaks off.
     pub fn walk(&self, from: &[u8], with_records: bool, visit: &mut VisitRecord<'_>) -> Answer<()> {
-        let (database, effects) = (self.database, &self.effects);
-        let changes = effects.keys.range((database, Cow::Borrowed(from))..);
-        let changes = changes.take_while(|((of, _), _)| *of == database);
+        let (effects, origin) = (&self.effects, self.effects.origin(self.database));
+        let changes = effects.keys.range((origin, Cow::Borrowed(from))..);
+        let changes = changes.take_while(|((of, _), _)| *of == origin);
         let changes = changes.map(|((_, key), change)| (&**key, change));
         let mut failed = None;
         let mut visit = |key: &[u8], found: KeyFound<'_, Change<'_>>| match found {
@@ -414,10 +407,10 @@ impl<'a> View<'a> {
                 }
             },
         };
-        let space = KeyPlace::Keys(database);
+        let space = KeyPlace::Keys(origin);
         let range = (Bound::Included(from), Bound::Unbounded);
         let walk = KeyWalk { space, range, is_reversed: false, with_values: with_records };
-        let is_cleared = effects.cleared.contains(&database);
+        let is_cleared = effects.cleared.contains(&origin);
         merged(self.reads, (!is_cleared).then_some(walk), changes, &mut visit)?;
         failed.map_or_else(|| self.check_held(), Err)
     }

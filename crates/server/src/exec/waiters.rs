@@ -170,8 +170,8 @@ impl Waiters {
     }
 
     /// Runs the commands that wait for keys which `effects` has given elements, or which lost what
-    /// they had while a command needs it, behind these. What was run is to be committed, and then
-    /// given to [`Waiters::settle`].
+    /// they had while a command needs it, or whose database was swapped, behind these. What was run
+    /// is to be committed, and then given to [`Waiters::settle`].
     pub fn serve<'a>(
         &self,
         mut effects: Effects<'a>,
@@ -179,14 +179,15 @@ impl Waiters {
         arena: &'a Bump,
     ) -> Answer<(Effects<'a>, Vec<Served<'_>>)> {
         let (mut served, mut at) = (Vec::new(), 0);
-        if self.need_keys() {
+        let cleared = effects.cleared.iter().copied().filter(|_| self.need_keys());
+        let others: Vec<_> = cleared.chain(effects.swapped().map(|(_, origin)| origin)).collect();
+        for origin in others {
             let state = self.state.lock();
-            for database in &effects.cleared {
-                effects.ready.extend(state.keys.keys().map(|key| (*database, key.clone())));
-            }
+            effects.ready.extend(state.keys.keys().map(|key| (origin, key.clone())));
         }
-        while let Some((database, key)) = effects.ready.get(at).cloned() {
+        while let Some((origin, key)) = effects.ready.get(at).cloned() {
             at += 1;
+            let database = effects.number(origin);
             for number in self.waiting(&key) {
                 let Some(claim) = self.claim(number, database) else { continue };
                 let args = claim.command.args_for(&key, arena);

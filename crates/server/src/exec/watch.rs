@@ -82,9 +82,24 @@ impl Watches {
             let watchers = keys.get(database).into_iter().flat_map(HashMap::values).flatten();
             watchers.filter(|(_, was_there)| *was_there).for_each(mark);
         }
-        for (database, key) in effects.keys.keys() {
-            let watchers = keys.get(database).and_then(|keys| keys.get(&**key));
-            watchers.into_iter().flatten().for_each(mark);
+        for (origin, key) in effects.keys.keys() {
+            for database in [*origin, effects.number(*origin)] {
+                let watchers = keys.get(&database).and_then(|keys| keys.get(&**key));
+                watchers.into_iter().flatten().for_each(mark);
+            }
+        }
+    }
+
+    /// Marks the watches of the keys that a swap of databases is going to give or to take a value;
+    /// `has` says whether a database has a key. The caller holds all locks.
+    pub fn touch_swapped(&self, effects: &Effects<'_>, has: impl Fn(usize, &[u8]) -> bool) {
+        let keys = self.keys.lock();
+        for (database, origin) in effects.swapped() {
+            for (key, watchers) in keys.get(&database).into_iter().flatten() {
+                let gets_value = has(origin, key);
+                let written = watchers.iter().filter(|(_, was_there)| gets_value || *was_there);
+                written.for_each(|(watcher, _)| watcher.0.store(true, Ordering::Release));
+            }
         }
     }
 }

@@ -158,11 +158,6 @@ impl KeyRecord {
         }
     }
 
-    /// Bytes of its string.
-    pub fn string_len(&self) -> usize {
-        if let KeyContent::String(value) = &self.content { value.len() } else { 0 }
-    }
-
     /// Whether it is over at a time, in milliseconds since 1970.
     pub fn is_over(&self, now: u64) -> bool {
         self.until.is_some_and(|until| until <= now)

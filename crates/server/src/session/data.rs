@@ -168,7 +168,8 @@ impl ClientSession {
         may_wait: bool,
     ) -> Answer<()> {
         let waiters = &shared.store.waiters;
-        let takes_keys = !effects.cleared.is_empty() && waiters.need_keys();
+        let swaps = !effects.origins.is_empty() && !waiters.is_empty();
+        let takes_keys = swaps || !effects.cleared.is_empty() && waiters.need_keys();
         if effects.ready.is_empty() && !takes_keys {
             return self.commit(shared, &effects, may_wait);
         }
@@ -183,8 +184,17 @@ impl ClientSession {
         if effects.is_empty() {
             return Ok(());
         }
+        let watches = &shared.store.watches;
+        if !effects.origins.is_empty() {
+            let (reads, now) = (shared.store.reads(true), now());
+            // What cannot be read may be there.
+            let has = |database, key: &[u8]| {
+                shared.moment(&reads, now).view(database).exists(key).unwrap_or(true)
+            };
+            watches.touch_swapped(effects, has);
+        }
         let told = shared.store.commit(effects, now(), may_wait)?;
-        shared.store.watches.touch(effects);
+        watches.touch(effects);
         if !told.is_empty() {
             shared.topics.tell(shared.config.load().notify_keyspace_events, &told);
         }

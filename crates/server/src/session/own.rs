@@ -54,7 +54,7 @@ pub(super) fn run(
             Ok(Reply::Status("Background append only file rewriting started"))
         }
         "waitaof" => wait_for_sync(shared, args),
-        "cleave.changes" => changes(db, args),
+        "cleave.changes" => changes(&shared.store, args),
         "cleave.durability" => session.choose_durability(args),
         "cleave.compact" => db.compact().map(|()| Reply::OK).map_err(failed),
         "cleave.collect" => match saves.collect(db) {

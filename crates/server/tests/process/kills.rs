@@ -216,3 +216,44 @@ fn ends_are_told_once_whatever_ends_the_server() {
     assert_eq!(ended(&server, 1), ["last"]);
     assert_eq!(server.ask("CLEAVE.CHECK"), "*0\r\n");
 }
+
+/// Each transaction swaps both databases and gives the first one its number, so that they have two
+/// numbers in a row.
+#[test]
+fn databases_are_swapped_or_not_whatever_ends_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let mut acknowledged = 1;
+    for _ in 0..4 {
+        let mut server = Server::start(&store, &[]);
+        let told = server.ask("GET turn\r\nSELECT 1\r\nGET turn\r\nCLEAVE.CHECK");
+        if acknowledged > 1 {
+            let turn: usize = told.split("\r\n").nth(1).unwrap().parse().unwrap();
+            let bulk = |turn: usize| format!("${}\r\n{turn}\r\n", turn.to_string().len());
+            assert_eq!(told, bulk(turn) + "+OK\r\n" + &bulk(turn - 1) + "*0\r\n");
+            assert!(turn == acknowledged || turn == acknowledged + 1, "{turn} {acknowledged}");
+            acknowledged = turn;
+        }
+        let id = server.child.id().to_string();
+        acknowledged = std::thread::scope(|scope| {
+            let mut client = Client::new(&server);
+            let writer = scope.spawn(move || {
+                for turn in acknowledged + 1.. {
+                    let lines = ["MULTI", "SWAPDB 0 1", &format!("SET turn {turn}"), "EXEC"];
+                    if !lines.iter().all(|line| client.call(line).is_some()) {
+                        return turn - 1;
+                    }
+                    // The replies of the transaction.
+                    if client.skip().and_then(|()| client.skip()).is_none() {
+                        return turn;
+                    }
+                }
+                unreachable!("numbers do not end")
+            });
+            std::thread::sleep(Duration::from_millis(200));
+            std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap();
+            writer.join().unwrap()
+        });
+        server.child.wait().unwrap();
+    }
+}

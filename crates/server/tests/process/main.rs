@@ -81,6 +81,12 @@ fn changed_keys_are_told_in_their_order() {
     let (next, _) = some.strip_prefix("*2\r\n:").unwrap().split_once("\r\n").unwrap();
     let rest = server.ask(&format!("CLEAVE.CHANGES {next} COUNT 1"));
     assert!(rest.ends_with(&format!("*1\r\n{}", pair(0, "h"))), "{rest}");
+    let swapped = "SWAPDB 0 1\r\nSET c 1\r\nMULTI\r\nSWAPDB 1 2\r\nSELECT 1\r\nSET d 1\r\nEXEC";
+    server.ask(swapped);
+    let told = server.ask(&format!("CLEAVE.CHANGES {from}"));
+    let all = |database| format!("*2\r\n:{database}\r\n$-1\r\n");
+    let behind = all(0) + &all(1) + &pair(0, "c") + &all(2) + &pair(1, "d");
+    assert!(told.ends_with(&behind), "{told}");
     drop(server);
     let server = Server::start(&dir.path().join("b"), &[]);
     let told = server.ask("SET a 1\r\nCLEAVE.CHANGES 1\r\nCLEAVE.CHANGES 1 COUNT 0");

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 
 use super::Store;
+use super::databases::Database;
 use crate::exec::register::{self, Owner};
 use crate::model::element::{self, MEMBERS, PREFIX_LEN, SCORES};
 use crate::model::record::{Collection, CollectionKind, KeyContent, KeyRecord};
@@ -23,6 +24,7 @@ struct FoundElements {
 /// A collection, and the database and the key that have it.
 struct FoundCollection {
     database: usize,
+    place: usize,
     key: Bytes,
     collection: Collection,
 }
@@ -46,13 +48,13 @@ impl Store {
         for item in self.own.range(register::all()) {
             let item = item?;
             let owner = Owner::decode(&item.key, item.value)?;
-            owners.insert(owner.id, (owner.database, owner.key));
+            owners.insert(owner.id, (owner.place, owner.key));
         }
         let collections = self.collections(&mut wrong)?;
         let unused = owners.keys().filter(|id| !collections.contains_key(id)).count();
-        for (id, FoundCollection { database, key, collection }) in collections {
+        for (id, FoundCollection { database, place, key, collection }) in collections {
             let at = format!("database {database}, key '{}'", key.escape_ascii());
-            if owners.get(&id).is_none_or(|owner| owner != &(database, key)) {
+            if owners.get(&id).is_none_or(|owner| owner != &(place, key)) {
                 wrong.push(format!("{at}: collection {id} is not registered there"));
             }
             let elements = found.remove(&id).unwrap_or_default();
@@ -119,16 +121,16 @@ impl Store {
         wrong: &mut Vec<String>,
     ) -> cleavedb::Result<BTreeMap<u64, FoundCollection>> {
         let mut found = BTreeMap::new();
-        for number in 0..self.databases() {
-            let Some(database) = self.database(number) else { continue };
-            for item in database.range(..) {
+        for (number, Database { place, keys }) in self.databases.load().all.iter().enumerate() {
+            let place = *place;
+            for item in keys.range(..) {
                 let item = item?;
                 let key = item.key;
                 match KeyRecord::decode(item.value).map(|record| record.content) {
                     Ok(KeyContent::String(_)) => {}
                     Ok(KeyContent::Collection(collection)) => {
                         let id = collection.id;
-                        let it = FoundCollection { database: number, key, collection };
+                        let it = FoundCollection { database: number, place, key, collection };
                         if found.insert(id, it).is_some() {
                             wrong.push(format!("two keys have collection {id}"));
                         }

@@ -1,6 +1,7 @@
 //! The register of ends, kept while it is told that keys have expired: under each key its end, and
 //! under each end the key, so that the next ones are found. Both change in one batch with the
-//! record of the key, since the engine removes records by itself, and unseen.
+//! record of the key, since the engine removes records by itself, and unseen. Databases are named
+//! by their places.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -10,13 +11,14 @@ use bytes::Bytes;
 use cleavedb::{Durability, Error, Resident, WriteBatch};
 
 use super::Store;
+use super::databases::Database;
 use crate::exec::effects::{Change, Effects};
 use crate::exec::events::{KeyEvent, event};
 use crate::exec::failed::failed;
 use crate::exec::{Answer, Halt};
 use crate::model::record::KeyRecord;
 
-/// The first bytes of the two parts of the register, behind which the database stands.
+/// The first bytes of the two parts of the register, behind which the place stands.
 const BY_KEY: u8 = b'x';
 const BY_END: u8 = b'y';
 
@@ -38,27 +40,27 @@ pub enum Ends {
     Told,
 }
 
-fn begin(part: u8, database: usize) -> Vec<u8> {
-    [&[part][..], &(database as u16).to_be_bytes()].concat()
+fn begin(part: u8, place: usize) -> Vec<u8> {
+    [&[part][..], &(place as u16).to_be_bytes()].concat()
 }
 
-fn by_key(database: usize, key: &[u8]) -> Vec<u8> {
-    [&begin(BY_KEY, database), key].concat()
+fn by_key(place: usize, key: &[u8]) -> Vec<u8> {
+    [&begin(BY_KEY, place), key].concat()
 }
 
-fn by_end(database: usize, end: u64, key: &[u8]) -> Vec<u8> {
-    [&begin(BY_END, database)[..], &end.to_be_bytes(), key].concat()
+fn by_end(place: usize, end: u64, key: &[u8]) -> Vec<u8> {
+    [&begin(BY_END, place)[..], &end.to_be_bytes(), key].concat()
 }
 
-/// The keys of a part about a database.
-fn all_of(part: u8, database: usize) -> Range<Vec<u8>> {
-    begin(part, database)..begin(part, database + 1)
+/// The keys of a part about a place.
+fn all_of(part: u8, place: usize) -> Range<Vec<u8>> {
+    begin(part, place)..begin(part, place + 1)
 }
 
 /// The event of a key whose end has come.
 fn expired(database: usize, key: &[u8]) -> KeyEvent {
     let (class, key) = (event::EXPIRED, key.to_vec());
-    KeyEvent { class, name: "expired", database, key, needs_absence: false }
+    KeyEvent { class, name: "expired", database, key, absent_from: None }
 }
 
 impl Store {
@@ -85,8 +87,8 @@ impl Store {
         let held = self.locks.take_all(true);
         self.keeps_ends.store(true, Ordering::Release);
         drop(held);
-        for (database, keys) in self.databases.iter().enumerate() {
-            for item in keys.range(..) {
+        for database in &self.databases.load_full().all {
+            for item in database.keys.range(..) {
                 let item = item?;
                 if until(item.value)?.is_some() {
                     self.add_end(database, &item.key)?;
@@ -97,13 +99,13 @@ impl Store {
     }
 
     /// Adds the end of a key that was there before ends were kept.
-    fn add_end(&self, database: usize, key: &[u8]) -> cleavedb::Result<()> {
+    fn add_end(&self, database: &Database, key: &[u8]) -> cleavedb::Result<()> {
         let _held = self.locks.wait_for(key);
-        let Some(record) = self.databases[database].get(key)? else { return Ok(()) };
+        let Some(record) = database.keys.get(key)? else { return Ok(()) };
         let end = until(record)?.filter(|_| key.len() <= KEY_MAX);
         let Some(end) = end else { return Ok(()) };
         let mut batch = self.db.batch();
-        self.replace_end(&mut batch, database, key, None, Some(end))?;
+        self.replace_end(&mut batch, database.place, key, None, Some(end))?;
         self.db.write_with(&batch, Durability::Os)
     }
 
@@ -111,22 +113,22 @@ impl Store {
     fn replace_end(
         &self,
         batch: &mut WriteBatch,
-        database: usize,
+        place: usize,
         key: &[u8],
         old: Option<u64>,
         new: Option<u64>,
     ) -> cleavedb::Result<()> {
         let mut own = batch.keyspace(&self.own);
         if let Some(old) = old {
-            own.delete(by_end(database, old, key))?;
+            own.delete(by_end(place, old, key))?;
         }
         match new {
             Some(new) => {
-                own.put(by_key(database, key), new.to_le_bytes())?;
-                own.put(by_end(database, new, key), b"")?;
+                own.put(by_key(place, key), new.to_le_bytes())?;
+                own.put(by_end(place, new, key), b"")?;
             }
             None => {
-                own.delete(by_key(database, key))?;
+                own.delete(by_key(place, key))?;
             }
         }
         Ok(())
@@ -135,22 +137,25 @@ impl Store {
     /// Tells of keys whose ends have come by a time, in milliseconds since 1970.
     pub fn tell_ends(&self, now: u64, tell: &dyn Fn(KeyEvent)) -> cleavedb::Result<Ends> {
         let mut told = 0;
-        for database in 0..self.databases.len() {
-            let range = by_end(database, 0, b"")..by_end(database, now + 1, b"");
+        for Database { place, .. } in &self.databases.load_full().all {
+            let place = *place;
+            let range = by_end(place, 0, b"")..by_end(place, now + 1, b"");
             let prefix = range.start.len();
             for item in self.own.range(range).keys_only().take(TOLD_AT_ONCE) {
                 let entry = item?.key;
                 let key = &entry[prefix..];
                 let _held = self.locks.wait_for(key);
-                let end = self.own.get(by_key(database, key))?.map(|end| number(&end));
+                let end = self.own.get(by_key(place, key))?.map(|end| number(&end));
                 // The key may have another end by now.
-                if end.is_none_or(|end| by_end(database, end, key) != entry) {
+                if end.is_none_or(|end| by_end(place, end, key) != entry) {
                     continue;
                 }
                 let mut batch = self.db.batch();
-                self.replace_end(&mut batch, database, key, end, None)?;
+                self.replace_end(&mut batch, place, key, end, None)?;
                 self.db.write_with(&batch, Durability::Os)?;
-                tell(expired(database, key));
+                // While the key is held its database stays where it is.
+                let found = self.databases.load().at(place).map(|(database, _)| database);
+                found.into_iter().for_each(|database| tell(expired(database, key)));
                 told += 1;
             }
         }
@@ -165,21 +170,22 @@ impl Store {
         }
         let at =
             |database, key: &[u8]| format!("database {database}, key '{}'", key.escape_ascii());
-        for (database, keys) in self.databases.iter().enumerate() {
+        for (database, Database { place, keys }) in self.databases.load().all.iter().enumerate() {
+            let place = *place;
             for item in keys.range(..) {
                 let item = item?;
                 let end = until(item.value)?.filter(|end| *end > now());
-                let known = self.own.get(by_key(database, &item.key))?.map(|end| number(&end));
+                let known = self.own.get(by_key(place, &item.key))?.map(|end| number(&end));
                 if item.key.len() <= KEY_MAX && end.is_some() && known != end {
                     let at = at(database, &item.key);
                     wrong.push(format!("{at}: its end {end:?} is registered as {known:?}"));
                 }
             }
-            for item in self.own.range(all_of(BY_KEY, database)) {
-                let (item, prefix) = (item?, begin(BY_KEY, database).len());
+            for item in self.own.range(all_of(BY_KEY, place)) {
+                let (item, prefix) = (item?, begin(BY_KEY, place).len());
                 let (key, end) = (&item.key[prefix..], number(&item.value));
                 let is_there = keys.contains_key(key)? || end <= now();
-                if !is_there || !self.own.contains_key(by_end(database, end, key))? {
+                if !is_there || !self.own.contains_key(by_end(place, end, key))? {
                     wrong.push(format!("{}: an end is registered", at(database, key)));
                 }
             }
@@ -200,10 +206,10 @@ impl Store {
         may_wait: bool,
         batch: &mut WriteBatch,
     ) -> Answer<Vec<KeyEvent>> {
-        let mut told = Vec::new();
+        let (mut told, databases) = (Vec::new(), self.databases.load());
         for database in &effects.cleared {
             for part in [BY_KEY, BY_END] {
-                let range = all_of(part, *database);
+                let range = all_of(part, databases.all[*database].place);
                 batch.keyspace(&self.own).delete_range(range).map_err(failed)?;
             }
         }
@@ -213,21 +219,22 @@ impl Store {
                 Change::Delete => None,
             };
             let new = new.filter(|_| key.len() <= KEY_MAX);
+            let place = databases.all[*database].place;
             let old = match effects.cleared.contains(database) {
                 true => None,
-                false => self.end_of(*database, key, may_wait)?,
+                false => self.end_of(place, key, may_wait)?,
             };
             told.extend(old.filter(|end| *end <= now).map(|_| expired(*database, key)));
             if old != new {
-                self.replace_end(batch, *database, key, old, new).map_err(failed)?;
+                self.replace_end(batch, place, key, old, new).map_err(failed)?;
             }
         }
         Ok(told)
     }
 
     /// The end of a key in the register.
-    fn end_of(&self, database: usize, key: &[u8], may_wait: bool) -> Answer<Option<u64>> {
-        let name = by_key(database, key);
+    fn end_of(&self, place: usize, key: &[u8], may_wait: bool) -> Answer<Option<u64>> {
+        let name = by_key(place, key);
         let found = match may_wait {
             true => self.own.get(name).map_err(failed)?,
             false => match self.own.get_resident(name).map_err(failed)? {

@@ -14,8 +14,9 @@ const SWEPT_AT_ONCE: usize = 1000;
 impl Store {
     /// The collection that the record of a key names, if it has one.
     fn collection_at(&self, owner: &Owner) -> cleavedb::Result<Option<Collection>> {
-        let Some(database) = self.database(owner.database) else { return Ok(None) };
-        let Some(bytes) = database.get(&owner.key)? else { return Ok(None) };
+        let databases = self.databases.load();
+        let Some((_, keys)) = databases.at(owner.place) else { return Ok(None) };
+        let Some(bytes) = keys.get(&owner.key)? else { return Ok(None) };
         let record = KeyRecord::decode(bytes);
         let record = record.map_err(|_| Error::corruption("the record of a key"))?;
         Ok(match record.content {
@@ -49,7 +50,7 @@ impl Store {
         let _held = self.locks.wait_for(&owner.key);
         // Another key may have it by now; that key's lock is held by what moves it.
         let entry = self.own.get(owner_key(owner.id))?;
-        let is_old = entry.is_some_and(|entry| entry == owner_record(owner.database, &owner.key));
+        let is_old = entry.is_some_and(|entry| entry == owner_record(owner.place, &owner.key));
         if !is_old || self.has(owner)? {
             return Ok(());
         }

@@ -114,7 +114,7 @@ impl<'a> View<'a> {
     /// Says that elements will be read soon by other commands, in the order of their names.
     pub fn expect(&self, id: u64, part: u8, names: impl Iterator<Item = [u8; 8]>) {
         let mut keys = names.map(|name| element::key(id, part, &name));
-        self.reads.expect(KeyPlace::Elements, &mut keys);
+        self.reads.expect_elements(&mut keys);
     }
 
     /// Whether an element is there. Its value is not read.

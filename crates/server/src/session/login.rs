@@ -39,17 +39,25 @@ impl ClientSession {
         let address = self.client.address.parse::<SocketAddr>().ok();
         let address = address.map(|address| address.ip().to_canonical());
         self.late = self.late.max(shared.guesses.note(address, is_right));
-        match user.filter(|_| is_right) {
-            Some(user) => {
-                self.become_user(user, true);
-                Ok(())
-            }
-            None => {
-                self.log(shared, "auth", by.to_vec(), name.to_vec());
-                let why = "WRONGPASS invalid username-password pair or user is disabled.";
-                Err(Halt::error(why))
-            }
+        if !user.is_some_and(|user| is_right && self.becomes(shared, user)) {
+            self.log(shared, "auth", by.to_vec(), name.to_vec());
+            let why = "WRONGPASS invalid username-password pair or user is disabled.";
+            return Err(Halt::error(why));
         }
+        Ok(())
+    }
+
+    /// Makes the session that of a user, if this one is still there: who removes it ends the
+    /// sessions that are its own by then.
+    fn becomes(&mut self, shared: &ServerShared, user: Arc<User>) -> bool {
+        let before = (self.user.clone(), self.is_known);
+        self.become_user(user, true);
+        let is_there = shared.users.named(&self.user.name);
+        let is_there = is_there.is_some_and(|user| Arc::ptr_eq(&user, &self.user));
+        if !is_there {
+            self.become_user(before.0, before.1);
+        }
+        is_there
     }
 
     /// `AUTH [user] password`
@@ -155,4 +163,51 @@ pub(super) fn refused(command: &CommandRow, denied: &Denied) -> Bytes {
         Denied::Channel(_) => "access one of the channels used as arguments".to_owned(),
     };
     format!("NOPERM this user has no permissions to {what}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use cleavedb::{Db, Options};
+
+    use super::*;
+    use crate::session::RanCommand;
+
+    #[test]
+    fn a_client_is_no_user_that_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = ServerShared::of(Db::open(dir.path(), Options::default()).unwrap());
+        let (shared, barrier) = (&Arc::new(shared), &Barrier::new(2));
+        let session = |number| {
+            let client = shared.clients.add(number, String::new(), String::new());
+            ClientSession::new(shared, client, Arc::default())
+        };
+        let is_one = |session: &mut ClientSession, words: &[&str]| {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            let ran = session.run(shared, &words, true).unwrap();
+            matches!(ran, RanCommand::Reply(Reply::Integer(1)))
+        };
+        std::thread::scope(|scope| {
+            let admin = scope.spawn(|| {
+                let mut admin = session(0);
+                for _ in 0..3000 {
+                    is_one(&mut admin, &["acl", "setuser", "ann", "on", "nopass"]);
+                    barrier.wait();
+                    assert!(is_one(&mut admin, &["acl", "deluser", "ann"]));
+                    barrier.wait();
+                }
+            });
+            for number in 1..=3000 {
+                let mut ann = session(number);
+                barrier.wait();
+                is_one(&mut ann, &["auth", "ann", "x"]);
+                barrier.wait();
+                let is_ann = ann.client.chosen().user.is_some_and(|user| user.name == b"ann");
+                assert!(!is_ann || ann.client.killed.is_cancelled(), "{number}");
+                shared.clients.remove(number);
+            }
+            admin.join().unwrap();
+        });
+    }
 }

@@ -185,11 +185,13 @@ impl CommandRow {
         let end = if last < 0 { args.len().saturating_add_signed(last) } else { last as usize };
         // Channels of a shard stand where other commands have keys.
         let names_channels = matches!(self.name, "spublish" | "ssubscribe" | "sunsubscribe");
-        let names_none = step == 0 || names_channels;
-        let places = if names_none { 0..0 } else { first..args.len().min(end + 1) };
         let count = args.get(counted).filter(|_| counted > 0).and_then(|text| integer(text));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let more = counted + 1..args.len().min((counted + 1).saturating_add(count));
+        // A call with a wrong count fails for that, and uses no key.
+        let is_wrong = counted > 0 && (count == 0 || count >= args.len().saturating_sub(counted));
+        let names_none = step == 0 || names_channels || is_wrong;
+        let places = if names_none { 0..0 } else { first..args.len().min(end + 1) };
+        let more = if is_wrong { 0..0 } else { counted + 1..counted + 1 + count };
         let is_word = |argument| !word.is_empty() && word.split('|').any(|word| is(argument, word));
         let is_behind = |at: &usize| is_word(args[at - 1]);
         let behind = (2..args.len()).rev().find(is_behind);

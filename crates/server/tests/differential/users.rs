@@ -130,6 +130,22 @@ ACL SETUSER some -@all +acl|whoami
 ACL LIST
 ACL DELUSER some
 
+ACL SETUSER few on nopass ~a +@all
+ACL DRYRUN few EVAL x 1 b
+ACL DRYRUN few EVAL x 0 b
+ACL DRYRUN few EVAL x 5 b
+ACL DRYRUN few EVAL x -1 b
+ACL DRYRUN few EVAL x y b
+ACL DRYRUN few FCALL x 5 b
+ACL DRYRUN few ZUNIONSTORE b 1 a
+ACL DRYRUN few ZUNIONSTORE b 0 a
+ACL DRYRUN few ZUNIONSTORE b 5 a
+ACL DRYRUN few ZINTERSTORE b y a
+ACL DRYRUN few ZINTER 2 b
+ACL DRYRUN few SINTERCARD 5 b
+ACL DRYRUN few BLMPOP 0 5 b left
+ACL DELUSER few
+
 ACL SETUSER more on nopass (+get ~a) (+set %W~b)
 ACL GETUSER more
 ACL LIST

@@ -1,6 +1,6 @@
 //! Locks of keys: a write holds those of its keys from its first read until it is committed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -13,14 +13,11 @@ const STRIPES: usize = 4096;
 /// not take the threads of all who wait.
 const WAIT: Duration = Duration::from_millis(2);
 
-/// How long a thread waits for a lock.
-#[derive(Clone, Copy)]
-enum Wait {
-    /// As long as [`WAIT`].
-    Short,
-    /// However long.
-    Long,
-}
+/// How long a thread waits for all locks: it holds some of them meanwhile.
+const WAIT_FOR_ALL: Duration = Duration::from_millis(20);
+
+/// How long it rests then before it tries again, if it has nothing else to do.
+const REST: Duration = Duration::from_millis(10);
 
 /// The locks of all keys of a server.
 pub struct Locks(Box<[Mutex<()>]>);
@@ -61,8 +58,8 @@ impl Locks {
         stripes.dedup();
         stripes.retain(|stripe| held.iter().all(|(held, _)| held != stripe));
         for stripe in stripes {
-            let wait = (may_wait && before == 0).then_some(Wait::Short);
-            match self.one(stripe, wait) {
+            let until = (may_wait && before == 0).then(|| Instant::now() + WAIT);
+            match self.one(stripe, until) {
                 Some(one) => held.push(one),
                 None => {
                     held.truncate(before);
@@ -78,18 +75,28 @@ impl Locks {
         self.0[stripe_of(key)].lock()
     }
 
-    /// Takes all locks, for what changes keys that it does not name; waits for them, however long,
-    /// if `may_wait`.
+    /// Takes all locks, for what changes keys that it does not name. If others hold one, and do so
+    /// longer than a wait that `may_wait` allows, there are none.
     pub fn take_all(&self, may_wait: bool) -> Option<Held<'_>> {
-        (0..STRIPES).map(|stripe| self.one(stripe, may_wait.then_some(Wait::Long))).collect()
+        let until = may_wait.then(|| Instant::now() + WAIT_FOR_ALL);
+        (0..STRIPES).map(|stripe| self.one(stripe, until)).collect()
     }
 
-    fn one(&self, number: usize, wait: Option<Wait>) -> Option<(usize, MutexGuard<'_, ()>)> {
+    /// Takes all locks, and waits for them, however long.
+    pub fn wait_for_all(&self) -> Held<'_> {
+        loop {
+            if let Some(held) = self.take_all(true) {
+                return held;
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    fn one(&self, number: usize, until: Option<Instant>) -> Option<(usize, MutexGuard<'_, ()>)> {
         let stripe = &self.0[number];
-        let held = match wait {
+        let held = match until {
             None => stripe.try_lock(),
-            Some(Wait::Short) => stripe.try_lock_for(WAIT),
-            Some(Wait::Long) => Some(stripe.lock()),
+            Some(until) => stripe.try_lock_until(until),
         };
         held.map(|held| (number, held))
     }
@@ -121,5 +128,24 @@ mod tests {
         assert!(locks.take_more(&mut more, wanted(&["c", "d"]), false) && more.len() == 2);
         drop((held, more));
         assert_eq!(locks.take_all(true).unwrap().len(), STRIPES);
+    }
+
+    #[test]
+    fn who_waits_for_all_keys_leaves_them_to_others_meanwhile() {
+        let locks = Locks::default();
+        let last = (0_u32..).map(u32::to_be_bytes).find(|key| stripe_of(key) == STRIPES - 1);
+        let last = last.unwrap();
+        std::thread::scope(|scope| {
+            let held = locks.take([&last[..]].into_iter(), false).unwrap();
+            let waiting = scope.spawn(|| locks.wait_for_all().len());
+            let mut taken = 0;
+            for _ in 0..50 {
+                std::thread::sleep(Duration::from_millis(10));
+                taken += usize::from(locks.take([&b"a"[..]].into_iter(), true).is_some());
+            }
+            assert!(taken > 5, "{taken} times of 50");
+            drop(held);
+            assert_eq!(waiting.join().unwrap(), STRIPES);
+        });
     }
 }

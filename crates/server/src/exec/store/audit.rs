@@ -42,7 +42,7 @@ pub struct Audit {
 impl Store {
     /// Looks at all keys and elements. Writes wait meanwhile; memory is taken for each collection.
     pub fn audit(&self) -> cleavedb::Result<Audit> {
-        let _held = self.locks.take_all(true);
+        let _held = self.locks.wait_for_all();
         let mut found = self.found_elements()?;
         let (mut wrong, mut owners) = (Vec::new(), HashMap::new());
         for item in self.own.range(register::all()) {

@@ -84,7 +84,7 @@ impl Store {
             return Ok(());
         }
         // A writer that holds a key now has not seen that ends are kept.
-        let held = self.locks.take_all(true);
+        let held = self.locks.wait_for_all();
         self.keeps_ends.store(true, Ordering::Release);
         drop(held);
         for database in &self.databases.load_full().all {

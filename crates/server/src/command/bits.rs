@@ -122,6 +122,7 @@ pub fn bitpos(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let Some(range) = bits(start, end.unwrap_or(-1), by_bit, bytes.len()) else {
         return Ok(Reply::Integer(-1));
     };
+    view.take_time(((range.end() - range.start()) / 8) as usize)?;
     // Bytes without such a bit are stepped over at once.
     let none = if wanted { 0 } else { 0xff };
     let mut at = *range.start();

@@ -252,6 +252,7 @@ pub fn scan(args: &[&[u8]], kind: CollectionKind, view: &View<'_>, shown: Shown<
     };
     let Some((collection, _)) = found else { return answer(0, Vec::new()) };
     let keys::ScanTerms { pattern, count, .. } = keys::ScanTerms::of(&args[3..], false)?;
+    view.take_lookups(pattern.len())?;
     // A small collection is visited as a whole, wherever a cursor of another one stood.
     let (most, from) = match collection.len {
         ..=SCANNED_AT_ONCE => (u64::MAX, None),

@@ -41,6 +41,7 @@ pub fn type_of(args: &[&[u8]], view: &mut View<'_>) -> Answer {
 /// `KEYS pattern`
 pub fn keys(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let (pattern, mut found) = (args[1], Vec::new());
+    view.take_lookups(pattern.len())?;
     let prefix = glob::literal_prefix(pattern);
     view.walk(prefix, false, &mut |key, _| {
         if !key.starts_with(prefix) {
@@ -328,6 +329,7 @@ impl<'a> ScanTerms<'a> {
 pub fn scan(args: &[&[u8]], view: &mut View<'_>) -> Answer {
     let from = view.scans.place(cursor(args[1])?);
     let ScanTerms { pattern, count, of_type } = ScanTerms::of(&args[2..], true)?;
+    view.take_lookups(pattern.len())?;
     let prefix = glob::literal_prefix(pattern);
     let (mut found, mut seen, mut next) = (Vec::new(), 0, None);
     let from = from.as_deref().unwrap_or_default().max(prefix);

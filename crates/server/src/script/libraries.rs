@@ -81,6 +81,8 @@ fn named(text: &[u8]) -> Result<(String, &[u8]), Vec<u8>> {
 pub struct LibrarySet {
     by_name: BTreeMap<String, Arc<Library>>,
     functions: HashMap<String, Arc<Script>>,
+    /// Bytes of all texts.
+    bytes: usize,
 }
 
 impl LibrarySet {
@@ -108,9 +110,10 @@ impl LibrarySet {
     /// Removes a library. Returns whether it was there.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
-        let of_library =
-            |script: &Arc<Script>| library.scripts.iter().any(|it| Arc::ptr_eq(it, script));
-        self.functions.retain(|_, script| !of_library(script));
+        self.bytes -= library.text.len();
+        for name in library.scripts.iter().filter_map(|script| script.function.as_ref()) {
+            self.functions.remove(&name.to_ascii_lowercase());
+        }
         true
     }
 
@@ -125,8 +128,9 @@ impl LibrarySet {
                 return Err(format!("Function {name} already exists"));
             }
         }
+        self.bytes += library.text.len();
         self.by_name.insert(library.name.clone(), library);
-        if self.all().map(|library| library.text.len()).sum::<usize>() > BYTES_MAX {
+        if self.bytes > BYTES_MAX {
             return Err("the libraries would have more than 32 MiB".to_owned());
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The clients that are connected, as others see them.
 
+mod budget;
 mod mailbox;
 mod monitors;
 mod pause;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub use self::budget::{ClientBudget, Share};
 use self::mailbox::Mailbox;
 pub use self::monitors::Monitors;
 pub use self::pause::ClientPause;
@@ -176,11 +178,20 @@ impl Connected {
     }
 }
 
-/// All clients, by their numbers.
-#[derive(Default)]
-pub struct Clients(Mutex<BTreeMap<u64, Arc<Connected>>>);
+/// All clients.
+pub struct Clients {
+    /// By their numbers.
+    all: Mutex<BTreeMap<u64, Arc<Connected>>>,
+    /// Memory that they take together.
+    pub budget: Arc<ClientBudget>,
+}
 
 impl Clients {
+    /// No clients, which may take `memory` bytes together.
+    pub fn new(memory: usize) -> Self {
+        Self { all: Mutex::default(), budget: ClientBudget::new(memory) }
+    }
+
     /// Adds a client.
     pub fn add(&self, id: u64, address: String, local: String) -> Arc<Connected> {
         let (killed, chosen) = (CancellationToken::new(), Mutex::default());
@@ -197,20 +208,20 @@ impl Clients {
             topics: Default::default(),
             queued: AtomicI64::new(-1),
             row: AtomicUsize::new(0),
-            mailbox: Mailbox::default(),
+            mailbox: Mailbox::new(self.budget.clone()),
             chosen,
         });
-        self.0.lock().insert(id, client.clone());
+        self.all.lock().insert(id, client.clone());
         client
     }
 
     /// Removes a client.
     pub fn remove(&self, id: u64) {
-        self.0.lock().remove(&id);
+        self.all.lock().remove(&id);
     }
 
     /// All clients, the oldest first.
     pub fn all(&self) -> Vec<Arc<Connected>> {
-        self.0.lock().values().cloned().collect()
+        self.all.lock().values().cloned().collect()
     }
 }

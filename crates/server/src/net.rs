@@ -4,7 +4,6 @@
 //! but when a command would wait: then the session goes to the pool with it, and comes back. So a
 //! slow disk stops one client, and no worker.
 
-mod budget;
 mod socket;
 mod gathered;
 mod connection;
@@ -22,11 +21,11 @@ use sd_notify::NotifyState;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+use tokio::task::{self, LocalSet};
 
-use self::budget::ClientBudget;
 use self::listener::Listener;
 use self::socket::Accepted;
+use crate::clients::ClientBudget;
 use crate::exec::event;
 use crate::http::{HttpServer, PageGuard};
 use crate::observe::times::WorkerTimes;
@@ -67,6 +66,8 @@ pub struct Running {
     shared: Arc<ServerShared>,
     addresses: Vec<SocketAddr>,
     examples: Vec<String>,
+    /// What lets clients in, until the server stops.
+    accepting: Vec<task::JoinHandle<()>>,
     workers: Vec<Worker>,
     /// What syncs before replies, where they are to be durable, sweeps, and tells of ends.
     threads: [JoinHandle<()>; 3],
@@ -99,20 +100,18 @@ impl Running {
         let examples = listeners.iter().map(|it| it.example(&config));
         let examples = examples.collect::<io::Result<Vec<_>>>()?;
         let count = if config.workers == 0 { processors } else { config.workers };
-        let budget = ClientBudget::new(config.client_memory);
         let of_strangers = ClientBudget::new(config.client_memory / STRANGERS_PART);
         let beats = WorkerBeats::of(count);
         let start = |number| {
             let (shared, pool) = (shared.clone(), runtime.handle().clone());
-            let (budget, of_strangers) = (budget.clone(), of_strangers.clone());
+            let of_strangers = of_strangers.clone();
             let times = shared.observer.worker();
-            worker(number, Rooms { shared, budget, of_strangers, pool, times }, beats.clone())
+            worker(number, Rooms { shared, of_strangers, pool, times }, beats.clone())
         };
         let workers = (0..count).map(start).collect::<io::Result<Vec<_>>>()?;
         let doors: Arc<[Door]> = workers.iter().map(|worker| worker.door.clone()).collect();
-        for listener in listeners {
-            runtime.spawn(listener::accept(listener, shared.clone(), doors.clone()));
-        }
+        let accept = |it| runtime.spawn(listener::accept(it, shared.clone(), doors.clone()));
+        let accepting = listeners.into_iter().map(accept).collect();
         runtime.spawn(housekeeping::each_second(shared.clone(), beats));
         let threads = [
             thread("cleave-syncer", &shared, |it| it.syncer.run(it.store.db()))?,
@@ -121,7 +120,7 @@ impl Running {
         ];
         let start_http = |address| HttpServer::start(address, guard, shared.clone());
         let http = shared.config.load().http.map(start_http).transpose()?;
-        Ok(Self { shared, addresses, examples, workers, threads, http, runtime })
+        Ok(Self { shared, addresses, examples, accepting, workers, threads, http, runtime })
     }
 
     /// The addresses where it listens; none if it does at a socket of the file system alone.
@@ -198,6 +197,10 @@ impl Running {
     pub fn wait(self) -> cleavedb::Result<()> {
         self.runtime.block_on(self.shared.stop.cancelled());
         service::tell(&[NotifyState::Stopping]);
+        for accepting in self.accepting {
+            // A panic of it was reported by its thread.
+            let _ = self.runtime.block_on(accepting);
+        }
         for worker in self.workers {
             drop(worker.door);
             // A panic of a worker was reported by its thread.
@@ -250,7 +253,6 @@ impl Drop for WorkerPlace {
 #[derive(Clone)]
 struct Rooms {
     shared: Arc<ServerShared>,
-    budget: Arc<ClientBudget>,
     /// What clients take that have not said who they are.
     of_strangers: Arc<ClientBudget>,
     /// Where commands run that wait.

@@ -393,7 +393,7 @@ mod tests {
         let users = Users::new(None);
         let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
         let (shared, times) = (Arc::new(shared), Arc::default());
-        let client = Clients::default().add(1, String::new(), String::new());
+        let client = Clients::new(0).add(1, String::new(), String::new());
         let mut session = ClientSession::new(&shared, client, times);
         let mut waits = |words: &[&str]| {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();

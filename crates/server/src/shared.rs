@@ -68,6 +68,7 @@ impl ServerShared {
     /// What clients of this store share.
     pub fn new(config: Config, users: Users, store: Store, observer: Observer) -> Self {
         observer.slow_log.configure(&config);
+        let clients = Clients::new(config.client_memory);
         Self {
             config: ArcSwap::from_pointee(config),
             changes: Mutex::default(),
@@ -83,7 +84,7 @@ impl ServerShared {
             topics: Topics::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
-            clients: Clients::default(),
+            clients,
             monitors: Monitors::default(),
             pause: ClientPause::default(),
             scans: Scans::default(),
@@ -126,6 +127,7 @@ impl ServerShared {
             config: self.config.load_full(),
             observer: &self.observer,
             clients: self.clients.all(),
+            swept_over: self.sweeper.stepped_over(),
             blocked: self.store.waiters.len() + self.pause.waiting(),
             scripts: self.scripts.len(),
             libraries: self.libraries.now().counts(),

@@ -380,3 +380,52 @@ fn a_slow_client_stops_nobody_else() {
     slow.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"$1\r\n1\r\n");
 }
+
+/// What it has sent behind the command that waits is more than is read meanwhile.
+#[test]
+fn who_waits_behind_much_that_was_sent_and_goes_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 64 << 20);
+    let waits = || {
+        let mut client = server.connect();
+        client.write_all(b"INFO clients\r\nQUIT\r\n").unwrap();
+        let mut told = String::new();
+        client.read_to_string(&mut told).unwrap();
+        told.contains("blocked_clients:1\r\n")
+    };
+    let mut client = server.connect();
+    client.write_all(b"BLPOP list 0\r\n").unwrap();
+    client.write_all(&b"PING\r\n".repeat((1 << 20) / 6 + 2000)).unwrap();
+    while !waits() {}
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(waits(), "a client that is there waits on");
+    drop(client);
+    let begun = Instant::now();
+    while waits() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for a client that has gone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Messages that wait for a client that takes none are memory of clients, too.
+#[test]
+fn who_takes_no_messages_is_sent_away_when_others_need_the_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir, 8 << 20);
+    let mut subscriber = server.connect();
+    subscriber.write_all(b"SUBSCRIBE topic\r\n").unwrap();
+    subscriber.read_exact(&mut [0; 8]).unwrap();
+    let (mut publisher, mut reply) = (server.connect(), [0; 4]);
+    let message = ["PUBLISH topic ", &"m".repeat(60_000), "\r\n"].concat();
+    let mut sent = 0;
+    loop {
+        publisher.write_all(message.as_bytes()).unwrap();
+        publisher.read_exact(&mut reply).unwrap();
+        if &reply == b":0\r\n" {
+            break;
+        }
+        sent += message.len();
+        assert!(sent < 30 << 20, "{sent} bytes wait");
+    }
+    assert!(server.answers());
+}

@@ -4,33 +4,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much memory clients may take together.
-pub(super) struct ClientBudget {
+pub struct ClientBudget {
     most: usize,
     used: AtomicUsize,
 }
 
 impl ClientBudget {
     /// A budget of `most` bytes.
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, used: AtomicUsize::new(0) })
     }
 }
 
 /// What one client takes of the budget, which gets it back when this is dropped.
-pub(super) struct Share {
+pub struct Share {
     budget: Arc<ClientBudget>,
     bytes: usize,
 }
 
 impl Share {
     /// The share of a client that takes nothing.
-    pub(super) fn new(budget: Arc<ClientBudget>) -> Self {
+    pub fn new(budget: Arc<ClientBudget>) -> Self {
         Self { budget, bytes: 0 }
     }
 
     /// Takes `bytes` in all. Returns whether there is room for what is more than before; a share
     /// that shrinks always has.
-    pub(super) fn set(&mut self, bytes: usize) -> bool {
+    pub fn set(&mut self, bytes: usize) -> bool {
         let (before, used) = (std::mem::replace(&mut self.bytes, bytes), &self.budget.used);
         match bytes.checked_sub(before) {
             Some(more) => used.fetch_add(more, Ordering::AcqRel) + more <= self.budget.most,

@@ -17,6 +17,11 @@ pub(super) fn owner_key(id: u64) -> [u8; 9] {
     key
 }
 
+/// The id in the key of an entry.
+pub(super) fn owner_id(key: &[u8]) -> Option<u64> {
+    key.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes)
+}
+
 /// An entry: the place of the database, little-endian in 2 bytes, and the key.
 pub(super) fn owner_record(place: usize, key: &[u8]) -> Vec<u8> {
     [&(place as u16).to_le_bytes()[..], key].concat()
@@ -44,7 +49,7 @@ pub(super) struct Owner {
 impl Owner {
     pub(super) fn decode(key: &[u8], mut record: Bytes) -> cleavedb::Result<Self> {
         let damaged = || Error::corruption("an entry of the server's register of collections");
-        let id = key.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
+        let id = owner_id(key);
         let place = record.try_get_u16_le().map_err(|_| damaged())?;
         Ok(Self { id: id.ok_or_else(damaged)?, place: place.into(), key: record })
     }

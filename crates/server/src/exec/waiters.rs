@@ -75,6 +75,18 @@ impl Drop for ClaimedClient<'_> {
     }
 }
 
+/// The place of a command among those that wait.
+pub struct WaitingPlace<'w> {
+    waiters: &'w Waiters,
+    number: u64,
+}
+
+impl Drop for WaitingPlace<'_> {
+    fn drop(&mut self) {
+        self.waiters.remove(self.number);
+    }
+}
+
 /// A client for which a command was run; it gets the reply once that is committed.
 pub type Served<'w> = (ClaimedClient<'w>, Reply);
 
@@ -134,6 +146,11 @@ impl Waiters {
             Some(_) => self.take(&mut state, number).is_some(),
             None => false,
         }
+    }
+
+    /// The place of a command, which is left when this is dropped.
+    pub fn place(&self, number: u64) -> WaitingPlace<'_> {
+        WaitingPlace { waiters: self, number }
     }
 
     /// Ends the wait of a client with a reply, as `CLIENT UNBLOCK` does. Returns whether it waited.

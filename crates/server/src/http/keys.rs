@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -24,6 +24,10 @@ use crate::shared::ServerShared;
 
 /// Keys of a page.
 const KEYS_MAX: usize = 50;
+
+/// How often an edit is tried while others hold its key, and how long it rests in between.
+const TRIES: usize = 200;
+const REST: Duration = Duration::from_millis(10);
 
 /// Commands that change keys and clients, as far as the page needs them.
 const EDITS: [&str; 5] = ["set", "del", "pexpire", "persist", "client|kill"];
@@ -180,18 +184,24 @@ fn run(
     database: usize,
     args: &[&[u8]],
 ) -> Reply {
-    let client = Clients::default().add(0, "page".to_owned(), "page".to_owned());
+    let client = Clients::new(0).add(0, "page".to_owned(), "page".to_owned());
     let mut session = ClientSession::new(shared, client, times);
     session.admit();
     let mut run = |args: &[&[u8]]| {
         session.begin(Instant::now());
-        match session.run(shared, args, true) {
-            Ok(RanCommand::Reply(reply)) => reply,
-            Ok(RanCommand::Long(_) | RanCommand::Blocked(_)) => {
-                Reply::error("ERR the command waits")
+        for _ in 0..TRIES {
+            match session.run(shared, args, true) {
+                Ok(RanCommand::Reply(reply)) => return reply,
+                Ok(RanCommand::Long(_) | RanCommand::Blocked(_)) => {
+                    return Reply::error("ERR the command waits");
+                }
+                Err(Waits) => std::thread::sleep(REST),
             }
-            Err(Waits) => Reply::error("ERR others hold the key for long: try again"),
         }
+        Reply::error(
+            "ERR a script or a transaction of another client has held the key for two seconds: \
+             try again when it has ended",
+        )
     };
     run(&[b"SELECT", database.to_string().as_bytes()]);
     run(args)

@@ -13,10 +13,9 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::Rooms;
-use super::budget::{ClientBudget, Share};
 use super::gathered::{GatheredInput, NextCommand, Turn, gather};
 use super::socket::{Accepted, Socket};
-use crate::clients::Connected;
+use crate::clients::{ClientBudget, Connected, Share};
 use crate::exec::{Halt, LongReply};
 use crate::resp::reply::Reply;
 use crate::resp::request::Decoder;
@@ -53,6 +52,8 @@ struct Connection {
     pool: Handle,
     input: BytesMut,
     output: BytesMut,
+    /// Whether replies that are there are to wait for a sync, whatever is chosen since.
+    owes_sync: bool,
     /// What both take of the memory of all clients.
     share: Share,
     /// The memory of clients that have said who they are, until this is one.
@@ -75,7 +76,8 @@ pub(super) async fn serve(socket: Accepted, rooms: Rooms) -> io::Result<()> {
 
 /// The connection of a new client.
 fn connected(socket: Socket, rooms: Rooms) -> io::Result<Connection> {
-    let Rooms { shared, budget, of_strangers, pool, times } = rooms;
+    let Rooms { shared, of_strangers, pool, times } = rooms;
+    let budget = shared.clients.budget.clone();
     let id = shared.observer.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (address, local) = socket.addresses()?;
     let client = shared.clients.add(id, address, local);
@@ -88,6 +90,7 @@ fn connected(socket: Socket, rooms: Rooms) -> io::Result<Connection> {
         pool,
         input: BytesMut::new(),
         output: BytesMut::new(),
+        owes_sync: false,
         share: Share::new(of_strangers),
         budget: Some(budget),
         decoder: Decoder::default(),
@@ -191,7 +194,7 @@ impl Connection {
     async fn until_served(&mut self, blocked: BlockedClient) -> io::Result<Reply> {
         let BlockedClient { number, mut reply, timeout, .. } = blocked;
         let shared = self.shared.clone();
-        let _place = WaitingPlace { shared: &shared, number };
+        let _place = shared.store.waiters.place(number);
         self.flush().await?;
         let end = async {
             match timeout {
@@ -202,6 +205,9 @@ impl Connection {
         tokio::pin!(end);
         loop {
             let gone = || Err(io::ErrorKind::ConnectionAborted.into());
+            let (is_full, socket) = (self.input.len() >= INPUT_MAX, &mut self.socket);
+            let heard =
+                async { if is_full { socket.ended().await } else { socket.readable().await } };
             tokio::select! {
                 // What was taken for the client is sent, whatever else is there.
                 biased;
@@ -222,9 +228,9 @@ impl Connection {
                     self.flush().await?;
                     continue;
                 }
-                ready = self.socket.readable(), if self.input.len() < INPUT_MAX => ready?,
+                heard = heard => heard?,
             }
-            if !self.read().await? {
+            if is_full || !self.read().await? {
                 return gone();
             }
         }
@@ -267,7 +273,8 @@ impl Connection {
     /// Sends the replies so far. What they tell of survives what it is to survive by then.
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
-            if self.session.as_ref().is_none_or(|session| session.syncs(&self.shared))
+            let syncs = self.session.as_ref().is_none_or(|session| session.syncs(&self.shared));
+            if (std::mem::take(&mut self.owes_sync) || syncs)
                 && !self.shared.syncer.until_durable(self.shared.store.written()).await
             {
                 return Err(io::Error::other("a sync has failed: what was written is not known"));
@@ -373,8 +380,10 @@ impl Connection {
 
     /// A turn, its length in the input, and its number of commands.
     fn decided(&mut self) -> io::Result<(Turn, usize, u64)> {
-        let Self { input, output, decoder, shared, client, .. } = self;
+        let Self { input, output, decoder, shared, client, owes_sync, .. } = self;
         let Some(session) = &mut self.session else { return Err(io::Error::other("away")) };
+        // The next command may choose otherwise.
+        *owes_sync |= session.syncs(shared);
         let gathered = match gather(input, decoder, session, shared, false) {
             Ok(gathered) => gathered,
             Err(Waits) => return Ok((Turn::Writes, 0, 0)),
@@ -480,18 +489,6 @@ impl Connection {
                 }
             }
         }
-    }
-}
-
-/// The place of a client among those that wait for keys, which it leaves with the connection.
-struct WaitingPlace<'a> {
-    shared: &'a ServerShared,
-    number: u64,
-}
-
-impl Drop for WaitingPlace<'_> {
-    fn drop(&mut self) {
-        self.shared.store.waiters.remove(self.number);
     }
 }
 

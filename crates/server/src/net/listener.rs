@@ -84,6 +84,14 @@ impl Listener {
         })
     }
 
+    /// Ends it; no file of it is left.
+    fn end(self, config: &Config) {
+        if let (Self::Unix(_), Some(path)) = (&self, &config.unix_socket) {
+            // While it listens no other server takes its place. A file that has gone is no fault.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
     /// The next client, and the address from where it comes, if it has one.
     async fn accept(&self, shared: &ServerShared) -> io::Result<(Accepted, Option<IpAddr>)> {
         Ok(match self {
@@ -113,7 +121,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<ServerShared>, doors:
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept(&shared) => accepted,
-            () = shared.stop.cancelled() => return,
+            () = shared.stop.cancelled() => return listener.end(&shared.config.load()),
         };
         let Ok((socket, from)) = accepted else {
             // No descriptor is left, or the client has gone: others go on.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rustix::net::sockopt;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -14,6 +14,9 @@ use tokio_rustls::server::TlsStream;
 
 /// How long a client may take for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// How often a client is looked after whose input is left where it is.
+const ENDED_REST: Duration = Duration::from_millis(500);
 
 /// A socket of either kind, accepted but not yet a worker's.
 pub(super) enum Accepted {
@@ -97,6 +100,22 @@ impl Socket {
             Self::Tcp(socket) => socket.readable().await,
             Self::Tls(socket) => socket.fill_buf().await.map(|_| ()),
             Self::Unix(socket) => socket.readable().await,
+        }
+    }
+
+    /// Waits until the client sends no more, whatever of it is not read yet.
+    pub(super) async fn ended(&self) -> io::Result<()> {
+        loop {
+            let ready = match self {
+                Self::Tcp(socket) => socket.ready(Interest::READABLE).await?,
+                Self::Tls(socket) => socket.get_ref().0.ready(Interest::READABLE).await?,
+                Self::Unix(socket) => socket.ready(Interest::READABLE).await?,
+            };
+            if ready.is_read_closed() {
+                return Ok(());
+            }
+            // The socket is ready as long as something is not read.
+            tokio::time::sleep(ENDED_REST).await;
         }
     }
 

@@ -97,6 +97,15 @@ pub const TABLE: &[AdviceRow] = &[
         "Stop the server; cleave check names each place. Restore a backup, or use cleave repair.",
     ),
     alarm(
+        "damaged_records",
+        |figures| {
+            let count = figures.swept_over;
+            let text = || format!("{} of collections cannot be read.", counted(count, "record"));
+            (count > 0).then(text)
+        },
+        "CLEAVE.CHECK names the keys: delete them, or restore a backup.",
+    ),
+    alarm(
         "disk_full",
         |figures| free_below(figures, 0..FREE_LEAST),
         "Make room on the disk, or delete keys; reads and deletes go on meanwhile.",

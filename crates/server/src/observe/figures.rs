@@ -23,6 +23,8 @@ pub struct ServerFigures<'a> {
     pub clients: Vec<Arc<Connected>>,
     /// Clients that wait for keys.
     pub blocked: usize,
+    /// Damaged records that the sweeper has stepped over in its last round.
+    pub swept_over: u64,
     /// What is told of saves.
     pub saves: &'a Saves,
     /// Scripts that are known.

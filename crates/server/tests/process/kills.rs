@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use cleavedb::{Db, Options};
+
 use crate::running::Server;
 
 const CLIENTS: usize = 3;
@@ -188,6 +190,49 @@ fn libraries_of_functions_survive_a_kill() {
     kill(server);
     let server = Server::start(&store, &[]);
     assert_eq!(server.ask("FCALL f 0"), "-ERR Function not found\r\n");
+}
+
+/// Spoils the score of a member, so that a command that comes to it fails.
+fn spoil(store: &Path, member: &[u8]) {
+    let db = Db::open(store, Options::default()).unwrap();
+    let elements = db.keyspace("elements").unwrap();
+    let all = elements.range(..).map(|element| element.unwrap().key.to_vec());
+    let mut of_member: Vec<_> = all.filter(|key| key.ends_with(member)).collect();
+    // The score lies before the place of the member in the order of scores.
+    elements.put(of_member.swap_remove(0), "spoiled").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_command_of_a_pipeline_that_fails_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let kill = |mut server: Server| {
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+    };
+    let server = Server::start(&store, &["--appendfsync", "always"]);
+    assert_eq!(server.ask("ZADD z 1 one 2 two 3 three"), ":3\r\n");
+    kill(server);
+    spoil(&store, b"two");
+    let server = Server::start(&store, &["--appendfsync", "always"]);
+    let calls = ["SET a 1", "ZADD z 7 one 8 two 9 new", "SET c 3", "ZADD z 4 three", "DEL x"];
+    let words = |call: &str| -> String {
+        let words: Vec<_> = call.split(' ').collect();
+        let each = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", words.len(), each.collect::<String>())
+    };
+    let pipeline: String = calls.into_iter().map(words).collect();
+    let replies = server.ask(&pipeline);
+    let replies: Vec<_> = replies.lines().collect();
+    assert!(replies[1].starts_with("-ERR damaged"), "{replies:?}");
+    assert_eq!([replies[0], replies[2], replies[3], replies[4]], ["+OK", "+OK", ":0", ":0"]);
+    let seen = "MGET a c\r\nZMSCORE z one three new\r\nZCARD z";
+    let expected = "*2\r\n$1\r\n1\r\n$1\r\n3\r\n*3\r\n$1\r\n1\r\n$1\r\n4\r\n$-1\r\n:3\r\n";
+    assert_eq!(server.ask(seen), expected);
+    kill(server);
+    let server = Server::start(&store, &[]);
+    assert_eq!(server.ask(seen), expected);
 }
 
 /// The keys whose ends are told, from now on, up to a number of them.

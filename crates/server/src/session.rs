@@ -376,6 +376,8 @@ fn unknown(args: &[&[u8]]) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use cleavedb::{Db, Options};
 
     use super::*;
@@ -385,16 +387,43 @@ mod tests {
     use crate::exec::Store;
     use crate::observe::Observer;
 
-    #[test]
-    fn what_has_many_words_is_run_where_none_waits_for_it() {
-        let dir = tempfile::tempdir().unwrap();
+    /// A client of a store in a directory.
+    fn client(dir: &tempfile::TempDir) -> (Arc<ServerShared>, ClientSession) {
         let config = Config::new(dir.path().to_owned());
         let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
         let users = Users::new(None);
         let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
-        let (shared, times) = (Arc::new(shared), Arc::default());
+        let shared = Arc::new(shared);
         let client = Clients::new(0).add(1, String::new(), String::new());
-        let mut session = ClientSession::new(&shared, client, times);
+        let session = ClientSession::new(&shared, client, Arc::default());
+        (shared, session)
+    }
+
+    #[test]
+    fn what_was_in_an_emptied_database_is_swept_soon() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shared, mut session) = client(&dir);
+        let calls: [&[&[u8]]; 2] = [&[b"HSET", b"hash", b"field", b"value"], &[b"FLUSHDB"]];
+        for call in calls {
+            assert!(session.run(&shared, call, true).is_ok());
+        }
+        let elements = shared.store.db().keyspace("elements").unwrap();
+        assert_eq!(elements.range(..).count(), 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.sweeper.run(&shared.store));
+            let begun = Instant::now();
+            while elements.range(..).count() > 0 && begun.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            shared.sweeper.end();
+        });
+        assert_eq!(elements.range(..).count(), 0);
+    }
+
+    #[test]
+    fn what_has_many_words_is_run_where_none_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shared, mut session) = client(&dir);
         let mut waits = |words: &[&str]| {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             session.run(&shared, &words, false).is_err()

@@ -279,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::command::table::named;
+    use crate::config::Config;
     use crate::shared::ServerShared;
 
     fn server(options: Options) -> ServerShared {
@@ -305,6 +306,22 @@ mod tests {
         assert!(slow.cause.starts_with("1 of 100 commands takes about 1"), "{}", slow.cause);
         call(2 * COMMANDS_LEAST, Duration::from_millis(1));
         assert!(seen(&shared).is_empty());
+    }
+
+    #[test]
+    fn a_server_without_a_password_is_told_where_others_reach_it() {
+        let shared = server(Options::default());
+        let told = |address: &str, protected_mode| {
+            let address = address.parse().unwrap();
+            let change = |config: &mut Config| {
+                (config.listen, config.protected_mode) = (vec![address], protected_mode);
+                Ok::<_, ()>(())
+            };
+            shared.change_config(change).unwrap();
+            seen(&shared).iter().any(|advice| advice.name == "unprotected")
+        };
+        assert!(told("0.0.0.0:6379", false));
+        assert!(!told("0.0.0.0:6379", true) && !told("127.0.0.1:6379", false));
     }
 
     #[test]

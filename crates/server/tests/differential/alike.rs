@@ -117,7 +117,7 @@ pub fn alike(args: &[Vec<u8>], ours: &Value, theirs: &Value, queue: &[Vec<Vec<u8
         }
         false => (ours, theirs),
     };
-    if ours == theirs {
+    if ours == theirs || is_script_as_text(ours, theirs) {
         return true;
     }
     if words.first().is_some_and(|word| word == b"exec") {
@@ -151,6 +151,13 @@ fn allows(rule: Rule, ours: &Value, theirs: &Value) -> bool {
         Rule::Refused => ours.is_error(),
         Rule::NoNumbers => !ours.is_error() && theirs.shown().contains("be converted into double"),
     }
+}
+
+/// Whether both tell of a script that is no script, of which ours shows what is no text otherwise.
+fn is_script_as_text(ours: &Value, theirs: &Value) -> bool {
+    let (Value::Line(ours), Value::Line(theirs)) = (ours, theirs) else { return false };
+    theirs.starts_with(b"-ERR Error compiling")
+        && String::from_utf8_lossy(theirs).as_bytes() == ours
 }
 
 fn scans_allow(rule: Rule, ours: &Value, theirs: &Value) -> bool {

@@ -96,21 +96,6 @@ const SCRIPTS: &str = r#"1 SUBSCRIBE a b
 1
 1
 
-1 HELLO 3
-1 SUBSCRIBE a
-2 PUBLISH a one
-1 SET key value
-1
-2 PUBLISH a two
-1 SET key value
-1
-2 PUBLISH a three
-1 SET key value
-1
-2 PUBLISH a four
-1 SET key value
-1
-
 1 PSUBSCRIBE *
 1 PSUBSCRIBE ""
 1 SUBSCRIBE ""
@@ -145,6 +130,20 @@ fn messages_are_alike() {
         "CLIENT LIST TYPE pubsub",
     ] {
         assert_alike(&both, &format!("1 {wrong}"));
+    }
+}
+
+/// A write that may be committed with others has its reply behind what was published before.
+#[test]
+fn messages_come_before_the_replies_of_what_is_sent_behind_them() {
+    let ours = Ours::start(None);
+    let [mut publisher, mut subscriber] = [(); 2].map(|()| ours.client());
+    subscriber.call(&[b"HELLO", b"3"]);
+    subscriber.call(&[b"SUBSCRIBE", b"news"]);
+    for _ in 0..50 {
+        publisher.call(&[b"PUBLISH", b"news", b"text"]);
+        assert!(subscriber.call(&[b"SET", b"key", b"value"]).is_message());
+        assert_eq!(subscriber.receive().unwrap().shown(), "+OK");
     }
 }
 

@@ -337,6 +337,12 @@ fn every_call_is_counted_once_with_what_became_of_it() {
     assert!(!info.contains("cmdstat_nosuch"));
     let memory = server.redis("MEMORY STATS");
     assert!(memory.contains("keys.count\r\n:2\r\n"), "{memory}");
+    let [peak, total, dataset] = ["peak.allocated", "total.allocated", "dataset.bytes"].map(|it| {
+        let number = memory.split_once(&format!("{it}\r\n:")).unwrap().1;
+        number.split_once("\r\n").unwrap().0.parse::<u64>().unwrap()
+    });
+    // A process has more than a megabyte.
+    assert!(peak.min(total) > 1 << 20 && (1..total).contains(&dataset), "{memory}");
     let told = server.redis("CONFIG RESETSTAT\r\nINFO commandstats errorstats");
     assert!(!told.contains("cmdstat_set:") && !told.contains("errorstat_"), "{told}");
 }

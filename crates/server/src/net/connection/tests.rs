@@ -5,6 +5,9 @@ use std::io::{Read, Write};
 use cleavedb::{Db, Durability, Options};
 use cleavedb_storage_sim::faulty::{Fault, Op, Rule};
 use cleavedb_storage_sim::{Faulty, Sim};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 use super::*;
 use crate::acl::Users;
@@ -15,16 +18,50 @@ use crate::net::Running;
 use crate::observe::Observer;
 use crate::topics::TopicKind;
 
+/// What the clients of a store in a directory share.
+fn shared(dir: &tempfile::TempDir, appendfsync: AppendFsync) -> Arc<ServerShared> {
+    let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
+    let config = Config { appendfsync, ..Config::new(dir.path()) };
+    let observer = Observer::new(Arc::default());
+    Arc::new(ServerShared::new(config, Users::new(None), store, observer))
+}
+
+/// A connection, and its other end.
+fn connect(shared: &Arc<ServerShared>) -> (Connection, UnixStream) {
+    let (socket, client) = UnixStream::pair().unwrap();
+    let (pool, times) = (Handle::current(), shared.observer.worker());
+    let rooms = Rooms { shared: shared.clone(), of_strangers: ClientBudget::new(0), pool, times };
+    (connected(Socket::Unix(socket), rooms).unwrap(), client)
+}
+
+#[tokio::test]
+async fn who_reads_waits_for_the_sync_of_what_another_client_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = shared(&dir, AppendFsync::Always);
+    let mut clients = [connect(&shared), connect(&shared)];
+    for ((connection, client), line) in clients.iter_mut().zip(["SET key value", "GET key"]) {
+        client.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+        connection.socket.readable().await.unwrap();
+        assert!(connection.read().await.unwrap() && connection.run_all().await.unwrap());
+        assert!(timeout(Duration::from_millis(50), connection.flush()).await.is_err(), "{line}");
+    }
+    let syncing = shared.clone();
+    let syncing = std::thread::spawn(move || syncing.syncer.run(syncing.store.db()));
+    for ((connection, client), reply) in clients.iter_mut().zip(["+OK\r\n", "$5\r\nvalue\r\n"]) {
+        connection.flush().await.unwrap();
+        let mut replied = vec![0; reply.len()];
+        client.read_exact(&mut replied).await.unwrap();
+        assert_eq!(replied, reply.as_bytes());
+    }
+    shared.syncer.end();
+    syncing.join().unwrap();
+}
+
 #[tokio::test]
 async fn a_panic_in_the_pool_leaves_nothing_of_its_client() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
-    let (config, observer) = (Config::new(dir.path()), Observer::new(Arc::default()));
-    let shared = Arc::new(ServerShared::new(config, Users::new(None), store, observer));
-    let (socket, _client) = tokio::net::UnixStream::pair().unwrap();
-    let (pool, times) = (Handle::current(), shared.observer.worker());
-    let rooms = Rooms { shared: shared.clone(), of_strangers: ClientBudget::new(0), pool, times };
-    let mut connection = connected(Socket::Unix(socket), rooms).unwrap();
+    let shared = shared(&dir, AppendFsync::default());
+    let (mut connection, _client) = connect(&shared);
     let subscribe = vec![b"SUBSCRIBE".to_vec(), b"topic".to_vec()];
     connection.run_in_pool(subscribe).await.unwrap();
     assert_eq!(shared.topics.len(TopicKind::Channel), 1);

@@ -42,12 +42,18 @@ pub enum Access {
     Direct,
 }
 
+/// Part of the memory that a store may take whose values are written through the page cache, as a
+/// divisor.
+const CACHED_OF_MEMORY: u64 = 4;
+
 impl Access {
-    /// How a job writes values of this class. Hot ones are read and written again soon: they stay
-    /// in the page cache.
+    /// How a job writes values of this class in a store of `stored` bytes. Hot ones are read and
+    /// written again soon: they stay in the page cache. So do all of a store that takes at most a
+    /// quarter of `memory`: they evict nothing that is needed more (decision 0066).
     #[doc(hidden)]
-    pub fn of_values(class: FileClass) -> Self {
-        if class == FileClass::Hot { Self::Random } else { Self::Direct }
+    pub fn of_values(class: FileClass, stored: u64, memory: u64) -> Self {
+        let stays = class == FileClass::Hot || stored <= memory / CACHED_OF_MEMORY;
+        if stays { Self::Random } else { Self::Direct }
     }
 }
 
@@ -105,6 +111,9 @@ layered! {
     /// Tells this directory from a copy of it, and stays the same when it is renamed; 0 where
     /// that is unknown.
     fn directory_id(&self) -> u64;
+    /// Memory that the process may use, the page cache of its files included, in bytes; 0 where
+    /// that is unknown.
+    fn memory(&self) -> u64;
 }
 
 layered! {
@@ -232,4 +241,18 @@ pub fn write_all_at(file: &dyn File, mut buf: &[u8], mut offset: u64) -> io::Res
 pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull
         || error.raw_os_error() == Some(Errno::DQUOT.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_go_through_the_page_cache_while_a_quarter_of_the_memory_holds_all() {
+        let cached =
+            |class, stored, memory| Access::of_values(class, stored, memory) == Access::Random;
+        assert!(cached(FileClass::Groups, 0, 0) && cached(FileClass::Groups, 250, 1000));
+        assert!(!cached(FileClass::Groups, 251, 1000) && !cached(FileClass::Segments, 1, 0));
+        assert!(cached(FileClass::Hot, u64::MAX, 0));
+    }
 }

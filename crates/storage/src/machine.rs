@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Memory of the machine, or of the tightest control group around this process, in bytes; `None` if
-/// neither can be read.
+/// neither can be read. It is looked at once: the same options mean the same in a whole process.
 pub fn memory() -> Option<u64> {
-    memory_by(&|path| fs::read_to_string(path).ok())
+    static MEMORY: LazyLock<Option<u64>> =
+        LazyLock::new(|| memory_by(&|path| fs::read_to_string(path).ok()));
+    *MEMORY
 }
 
 /// As [`memory`], with files read by `read`.

@@ -303,6 +303,10 @@ impl Storage for MultiDirStorage {
         })
     }
 
+    fn memory(&self) -> u64 {
+        self.first.storage.memory()
+    }
+
     fn boot_id(&self) -> u64 {
         self.first.storage.boot_id()
     }

@@ -331,6 +331,8 @@ fn drawn_stores(
     let mut damaged = false;
     for open in 0..OPENS {
         let options = redrawn(&base, LIVE, &mut rng);
+        // Values are written past the page cache, through it, or both.
+        sim.set_memory([0, u64::MAX, LIVE][open as usize % 3]);
         let options = Options { background: background(&mut rng), ..options };
         let failed = |e: String| format!("open {open}, {options:?}: {e}");
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);

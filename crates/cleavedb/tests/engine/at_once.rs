@@ -1,6 +1,6 @@
 //! Calls for threads that must not wait: they answer as those that wait do, or say that they would.
 
-use cleavedb::{Durability, ErrorKind, Item, Preset, Range, Resident, WriteBatch};
+use cleavedb::{Db, Durability, ErrorKind, Item, Options, Preset, Range, Resident, WriteBatch};
 use cleavedb_testkit::numbered::what_is_synced_to_survives;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Disks, Generator, Profile, Session, Setup, State, session};
@@ -108,6 +108,25 @@ fn what_was_read_is_resident() {
         keys().for_each(|key| assert_eq!(db.get(key).unwrap().unwrap(), "value"));
         assert!(keys().all(is_found), "{setup}: in the cache");
         assert_eq!(db.get_resident("none").unwrap(), Resident::Found(None), "{setup}");
+    }
+}
+
+/// A flush writes them through the page cache. Where the system does not tell what is in memory,
+/// not even of what was read, nothing is found.
+#[test]
+fn values_of_a_small_store_are_in_memory_before_they_are_read() {
+    for preset in [Preset::KtStore, Preset::HashKv] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::preset(preset)).unwrap();
+        (0..1000).for_each(|i| db.put(key(i), [7; 1000]).unwrap());
+        db.flush().unwrap();
+        // The first read opens the table.
+        assert!(db.get(key(0)).unwrap().is_some());
+        let found = |i: &u32| matches!(db.get_resident(key(*i)), Ok(Resident::Found(Some(_))));
+        let before = (0..1000).filter(found).count();
+        (0..1000).for_each(|i| assert!(db.get(key(i)).unwrap().is_some()));
+        let after = (0..1000).filter(found).count();
+        assert!(before >= after / 2, "{preset}: {before}, and {after} once they were read");
     }
 }
 

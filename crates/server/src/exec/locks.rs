@@ -13,6 +13,10 @@ const STRIPES: usize = 4096;
 /// not take the threads of all who wait.
 const WAIT: Duration = Duration::from_millis(2);
 
+/// How long a thread that may not wait does so for the lock of a key: a commit takes less, and to
+/// hand the command to another thread costs more.
+const WAIT_BRIEF: Duration = Duration::from_micros(50);
+
 /// How long a thread waits for all locks: it holds some of them meanwhile.
 const WAIT_FOR_ALL: Duration = Duration::from_millis(20);
 
@@ -33,7 +37,8 @@ impl Default for Locks {
 
 impl Locks {
     /// Takes the locks of `keys`, in whatever database, since some commands have two. If others
-    /// hold one, and do so longer than a wait that `may_wait` allows, there are none.
+    /// hold one, and do so longer than a wait that `may_wait` allows, or than [`WAIT_BRIEF`], there
+    /// are none.
     pub fn take<'a, 'k>(
         &'a self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -58,7 +63,8 @@ impl Locks {
         stripes.dedup();
         stripes.retain(|stripe| held.iter().all(|(held, _)| held != stripe));
         for stripe in stripes {
-            let until = (may_wait && before == 0).then(|| Instant::now() + WAIT);
+            let wait = if may_wait { WAIT } else { WAIT_BRIEF };
+            let until = || (before == 0).then(|| Instant::now() + wait);
             match self.one(stripe, until) {
                 Some(one) => held.push(one),
                 None => {
@@ -79,7 +85,7 @@ impl Locks {
     /// longer than a wait that `may_wait` allows, there are none.
     pub fn take_all(&self, may_wait: bool) -> Option<Held<'_>> {
         let until = may_wait.then(|| Instant::now() + WAIT_FOR_ALL);
-        (0..STRIPES).map(|stripe| self.one(stripe, until)).collect()
+        (0..STRIPES).map(|stripe| self.one(stripe, || until)).collect()
     }
 
     /// Takes all locks, and waits for them, however long.
@@ -92,12 +98,14 @@ impl Locks {
         }
     }
 
-    fn one(&self, number: usize, until: Option<Instant>) -> Option<(usize, MutexGuard<'_, ()>)> {
+    /// A lock, if it is free now, or gets free `until` then.
+    fn one(
+        &self,
+        number: usize,
+        until: impl Fn() -> Option<Instant>,
+    ) -> Option<(usize, MutexGuard<'_, ()>)> {
         let stripe = &self.0[number];
-        let held = match until {
-            None => stripe.try_lock(),
-            Some(until) => stripe.try_lock_until(until),
-        };
+        let held = stripe.try_lock().or_else(|| stripe.try_lock_until(until()?));
         held.map(|held| (number, held))
     }
 }

@@ -46,6 +46,9 @@ pub use states::{PowerLoss, States};
 use file::SimFile;
 use state::State;
 
+/// What direct access asks of offsets, lengths and buffers, in bytes.
+const DIRECT_ALIGNMENT: usize = 512;
+
 /// A simulated directory. Clones are handles of the same one.
 #[derive(Clone)]
 pub struct Sim {
@@ -139,10 +142,9 @@ impl Sim {
         self.state.lock().directory_id = id;
     }
 
-    /// What direct access asks of offsets, lengths and buffers; 512 unless set.
-    pub fn set_direct_alignment(&self, alignment: usize) {
-        assert!(alignment.is_power_of_two(), "an alignment of {alignment} is not a power of two");
-        self.state.lock().direct_alignment = alignment;
+    /// Memory of the machine, in bytes: unknown unless set.
+    pub fn set_memory(&self, bytes: u64) {
+        self.state.lock().memory = bytes;
     }
 
     /// Stops recording for good and drops the history: for long runs that no crash check follows.
@@ -209,7 +211,7 @@ impl Storage for Sim {
             Mode::Read | Mode::ReadWrite => state.find(name)?,
             Mode::CreateNew => state.create(name)?,
         };
-        let alignment = if access == Access::Direct { state.direct_alignment } else { 1 };
+        let alignment = if access == Access::Direct { DIRECT_ALIGNMENT } else { 1 };
         state.open(file);
         Ok(Arc::new(SimFile::new(
             self.state.clone(),
@@ -263,6 +265,10 @@ impl Storage for Sim {
 
     fn free_space(&self) -> io::Result<u64> {
         Ok(self.alive()?.free_space())
+    }
+
+    fn memory(&self) -> u64 {
+        self.state.lock().memory
     }
 
     fn boot_id(&self) -> u64 {

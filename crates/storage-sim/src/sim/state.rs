@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) refused: u64,
     pub(super) write_once: bool,
     pub(super) window_survives: bool,
-    pub(super) direct_alignment: usize,
+    pub(super) memory: u64,
     /// Tells this directory from a copy.
     pub(super) directory_id: u64,
     /// What the disk held before the first event.
@@ -93,7 +93,7 @@ impl State {
             refused: 0,
             write_once: true,
             window_survives: true,
-            direct_alignment: 512,
+            memory: 0,
             directory_id: 1,
             initial: image,
             history: Some(Vec::new()),

@@ -31,6 +31,7 @@ use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
 use crate::api::{Access, File, Lock, LockMode, Mode, RemoveMode, Storage};
+use crate::machine;
 use crate::name::Name;
 
 /// A directory of the file system.
@@ -101,6 +102,10 @@ impl Storage for Disk {
 
     fn directory_id(&self) -> u64 {
         self.dir.id().map_or(0, |(device, inode)| hash64(&inode.to_le_bytes(), device).max(1))
+    }
+
+    fn memory(&self) -> u64 {
+        machine::memory().unwrap_or(0)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
+use cleavedb_storage::{Access, File, FileClass, FileKind, Name, Storage};
 use cleavedb_values::SegmentFactory;
 
 use super::run_writer::RunWriter;
@@ -33,7 +33,8 @@ impl<'a> NewFiles<'a> {
 
 impl SegmentFactory for NewFiles<'_> {
     fn create(&self) -> Result<(Name, Arc<dyn File>)> {
-        let access = Access::of_values(self.class);
+        let (stored, memory) = (self.engine.space().bytes(), self.engine.storage.memory());
+        let access = Access::of_values(self.class, stored, memory);
         let (number, file) = self.engine.create_paced(self.class, access, &self.pace)?;
         self.numbers.lock().push(number);
         Ok((Name::numbered(self.class.kind(), number), file))

@@ -4,8 +4,6 @@
 //! memory. A record cache is taken off first. Of the rest MemTables, window and cache take at most
 //! three quarters; what they leave is for jobs, whose needs follow from the lengths of their files.
 
-use std::sync::LazyLock;
-
 use cleavedb_hot::HotStore;
 use cleavedb_storage::machine;
 
@@ -48,11 +46,9 @@ const WINDOW_MAX: usize = 1 << 30;
 /// Values of this length, in bytes, may be made of operands where shorter ones are separated.
 const MERGED_VALUE: usize = 1024;
 
-/// Default memory of a database, in bytes. The machine is looked at once: the same options mean the
-/// same in a whole process.
+/// Default memory of a database, in bytes.
 pub(super) fn default_memory() -> usize {
-    static DEFAULT: LazyLock<usize> = LazyLock::new(|| part_of(machine::memory()));
-    *DEFAULT
+    part_of(machine::memory())
 }
 
 /// The memory of a database by default where the process may use `memory` bytes, if that is known.

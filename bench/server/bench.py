@@ -30,6 +30,8 @@ MIB = 1 << 20
 #: Memory of a server, and of its engine where it is told.
 LIMIT, ENGINE = 512 * MIB, 256 * MIB
 PORT = 7660
+#: Seconds without a write after which a server has nothing left to do.
+STILL = 2.0
 COMMANDS = {
     "cleave": [ROOT / "target/release/cleave-server", "--memory", ENGINE],
     "rocksdb": [ROOT / "bench/target/release/rocks-server"],
@@ -106,12 +108,12 @@ class Server:
         return sum(each["voluntary_ctxt_switches"] for each in told)
 
     def settle(self) -> None:
-        """Waits until the server has written nothing for two seconds."""
-        quiet, before = 0, -1
-        while quiet < 4:
+        """Waits until the server has written nothing for some seconds."""
+        still, before = 0.0, -1
+        while still < STILL:
             now = self.told("io")["write_bytes"]
-            quiet, before = (quiet + 1, now) if now == before else (0, now)
-            time.sleep(0.5)
+            still, before = (still + 0.25, now) if now == before else (0.0, now)
+            time.sleep(0.25)
 
     def counted(self, operations: int, run: Any) -> dict[str, float]:
         """What `run` tells of that many operations, and what they have cost the server."""
@@ -137,20 +139,23 @@ class Server:
         return self.counted(operations, run)
 
     def fill(self, records: int) -> dict[str, float]:
-        """Sets every key once, and waits for what that has left to do."""
+        """Sets every key once."""
+        told = subprocess.check_output([*self.clients, "--records", str(records), "fill"])
+        return {"op/s": records / json.loads(told)["seconds"]}
 
-        def run() -> dict[str, float]:
-            told = subprocess.check_output([*self.clients, "--records", str(records), "fill"])
-            return {"op/s": records / json.loads(told)["seconds"]}
+    def written(self, operations: int, run: Any) -> dict[str, float]:
+        """As `counted`, with what `run` leaves the server to do, and the bytes that both write."""
 
         def settled() -> dict[str, float]:
-            told = self.counted(records, run)
+            begun = time.monotonic()
+            told = run()
             self.settle()
-            return {"op/s": told["op/s"]}
+            told["settled op/s"] = operations / (time.monotonic() - begun - STILL)
+            return told
 
-        written = self.told("io")["write_bytes"]
-        told = self.counted(records, settled)
-        told["written B"] = (self.told("io")["write_bytes"] - written) / records
+        before = self.told("io")["write_bytes"]
+        told = self.counted(operations, settled)
+        told["written B"] = (self.told("io")["write_bytes"] - before) / operations
         used = sum(file.stat().st_blocks * 512 for file in self.store.rglob("*"))
         return told | {"space MiB": used / MIB}
 
@@ -195,16 +200,21 @@ def larger(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> 
             found.setdefault(step, {})[server.name] = run(server)
 
     records, count = arguments.records, arguments.operations
+
+    def updates(server: Server, pipeline: int) -> dict[str, float]:
+        run = lambda: server.benchmark("set", count, pipeline, records)
+        return server.written(count, run)
+
     try:
         servers += [Server(name, folder, LIMIT) for name in ("cleave", "rocksdb")]
-        each("fill, -P 16", lambda it: it.fill(records))
+        each("fill, -P 16", lambda it: it.written(records, lambda: it.fill(records)))
         each("warm-up", lambda it: it.benchmark("get", count, 16, records))
         each("GET -P 1", lambda it: it.benchmark("get", count, 1, records))
         each("GET -P 16", lambda it: it.benchmark("get", count, 16, records))
         rate = min(told["op/s"] for told in found["GET -P 1"].values()) / 2
         each("GET paced", lambda it: it.pace(records, rate, arguments.seconds))
-        each("SET -P 1", lambda it: it.benchmark("set", count, 1, records))
-        each("SET -P 16", lambda it: it.benchmark("set", count, 16, records))
+        each("SET -P 1", lambda it: updates(it, 1))
+        each("SET -P 16", lambda it: updates(it, 16))
     finally:
         for server in servers:
             server.close()
@@ -226,6 +236,10 @@ def idle(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> di
 PARTS = {"larger": larger, "idle": idle}
 
 
+def shown(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def report(rounds: list[dict[str, Any]]) -> str:
     """Medians, with the least and the most."""
     lines = [f"{platform.machine()}, {os.cpu_count()} processors, {len(rounds)} rounds"]
@@ -239,7 +253,7 @@ def report(rounds: list[dict[str, Any]]) -> str:
             for measure in measures if told else ():
                 values = [each[measure] for each in told]
                 least, middle, most = min(values), statistics.median(values), max(values)
-                cells.append(f"{middle:,.4g} ({least:,.4g} to {most:,.4g})")
+                cells.append(f"{shown(middle)} ({shown(least)} to {shown(most)})")
             lines += [f"| {name} | {' | '.join(cells)} |"] if told else []
     return "\n".join(lines)
 
@@ -249,7 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--operations", type=int, default=300_000, help="of each step")
+    parser.add_argument("--operations", type=int, default=200_000, help="of each step")
     parser.add_argument("--seconds", type=float, default=10, help="of what is paced or idle")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--dir", type=Path, help="where stores are made")

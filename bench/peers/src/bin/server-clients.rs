@@ -14,6 +14,14 @@ const PIPELINE: u64 = 16;
 /// Shuffles the numbers of keys: with no factor in common with their count, it meets each once.
 const STRIDE: u64 = 0x9E37_79B1;
 
+/// A number that looks drawn (the finish of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let mut it = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    it = (it ^ it >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    it = (it ^ it >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    it ^ it >> 31
+}
+
 /// Clients of a server that speaks the protocol of Redis.
 #[derive(Parser)]
 struct Arguments {
@@ -146,7 +154,7 @@ impl<'a> Client<'a> {
         for turn in (number..(rate * seconds) as u64).step_by(clients as usize) {
             let due = begun + Duration::from_secs_f64(turn as f64 / rate);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let key = turn.wrapping_mul(STRIDE).rotate_left(17).wrapping_mul(STRIDE) % records;
+            let key = mixed(turn) % records;
             let sent = format!("*2\r\n$3\r\nGET\r\n$16\r\nkey:{key:012}\r\n");
             self.socket.get_ref().write_all(sent.as_bytes())?;
             line.clear();
@@ -159,5 +167,19 @@ impl<'a> Client<'a> {
             }
         }
         Ok(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::mixed;
+
+    #[test]
+    fn reads_are_of_many_keys() {
+        let keys: HashSet<_> = (0..100_000).map(|turn| mixed(turn) % 1_000_000).collect();
+        // Of drawn ones there would be 95,163.
+        assert!((94_000..96_500).contains(&keys.len()), "{}", keys.len());
     }
 }

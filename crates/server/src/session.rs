@@ -381,22 +381,34 @@ mod tests {
     use cleavedb::{Db, Options};
 
     use super::*;
-    use crate::acl::Users;
     use crate::clients::Clients;
-    use crate::config::Config;
-    use crate::exec::Store;
-    use crate::observe::Observer;
 
     /// A client of a store in a directory.
     fn client(dir: &tempfile::TempDir) -> (Arc<ServerShared>, ClientSession) {
-        let config = Config::new(dir.path().to_owned());
-        let store = Store::open(Db::open(dir.path(), Options::default()).unwrap(), 1).unwrap();
-        let users = Users::new(None);
-        let shared = ServerShared::new(config, users, store, Observer::new(Arc::default()));
-        let shared = Arc::new(shared);
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let (shared, times) = (Arc::new(ServerShared::of(db)), Arc::default());
         let client = Clients::new(0).add(1, String::new(), String::new());
-        let session = ClientSession::new(&shared, client, Arc::default());
+        let session = ClientSession::new(&shared, client, times);
         (shared, session)
+    }
+
+    #[test]
+    fn a_long_pattern_is_looked_for_where_none_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shared, mut session) = client(&dir);
+        for (len, waits_for_it) in [(1 << 10, false), (2 << 10, true)] {
+            let pattern = vec![b'?'; len];
+            let scans: [&[&[u8]]; 3] = [
+                &[b"keys", &pattern],
+                &[b"scan", b"0", b"match", &pattern],
+                &[b"hscan", b"hash", b"0", b"match", &pattern],
+            ];
+            session.run(&shared, &[b"hset", b"hash", b"field", b"value"], true).unwrap();
+            for words in scans {
+                let ran = session.run(&shared, words, false);
+                assert_eq!(ran.is_err(), waits_for_it, "{len} {:?}", words[0]);
+            }
+        }
     }
 
     #[test]

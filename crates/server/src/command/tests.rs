@@ -26,6 +26,8 @@ struct Maps {
     databases: [BTreeMap<Vec<u8>, Bytes>; DATABASES],
     elements: BTreeMap<Vec<u8>, Bytes>,
     ids: Cell<u64>,
+    /// Whether others wait for the thread.
+    is_hurried: bool,
 }
 
 impl Maps {
@@ -57,6 +59,10 @@ impl Reads for Maps {
             false => items.try_for_each(|(key, value)| visit(key, value)),
         };
         Ok(())
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.is_hurried
     }
 
     fn new_id(&self) -> Answer<u64> {
@@ -479,5 +485,27 @@ fn what_is_read_and_changed_at_once_is_bounded() {
     }
     for line in ["hrandfield h -9000000", "hrandfield h -9223372036854775807"] {
         assert!(run(&mut maps, &words(line), 0), "{line}");
+    }
+}
+
+#[test]
+fn long_rows_of_bits_are_looked_through_where_none_waits_for_it() {
+    let (mut maps, scans) = (Maps::default(), Scans::default());
+    let record = [&*record::of_string(None), &vec![0; 3 << 20]].concat();
+    maps.databases[0].insert(b"k".to_vec(), record.into());
+    maps.is_hurried = true;
+    for (line, waits) in [
+        ("bitpos k 1", true),
+        ("bitpos k 1 0 9", false),
+        ("bitcount k", true),
+        ("bitcount k 0 9", false),
+        ("bitop not d k", true),
+    ] {
+        let args = words(line);
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let Some(CommandAction::Data(run)) = find(&args).map(|it| it.action) else { panic!() };
+        let moment = ViewMoment { reads: &maps, scans: &scans, now: 1, told: 0 };
+        let answer = run(&args, &mut moment.view(0));
+        assert_eq!(matches!(answer, Err(Halt::Wait)), waits, "{line}");
     }
 }

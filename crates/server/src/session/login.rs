@@ -179,6 +179,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let shared = ServerShared::of(Db::open(dir.path(), Options::default()).unwrap());
         let (shared, barrier) = (&Arc::new(shared), &Barrier::new(2));
+        let mut wrong = 0;
         let session = |number| {
             let client = shared.clients.add(number, String::new(), String::new());
             ClientSession::new(shared, client, Arc::default())
@@ -191,23 +192,24 @@ mod tests {
         std::thread::scope(|scope| {
             let admin = scope.spawn(|| {
                 let mut admin = session(0);
-                for _ in 0..3000 {
+                for _ in 0..1000 {
                     is_one(&mut admin, &["acl", "setuser", "ann", "on", "nopass"]);
                     barrier.wait();
-                    assert!(is_one(&mut admin, &["acl", "deluser", "ann"]));
+                    is_one(&mut admin, &["acl", "deluser", "ann"]);
                     barrier.wait();
                 }
             });
-            for number in 1..=3000 {
+            for number in 1..=1000 {
                 let mut ann = session(number);
                 barrier.wait();
                 is_one(&mut ann, &["auth", "ann", "x"]);
                 barrier.wait();
                 let is_ann = ann.client.chosen().user.is_some_and(|user| user.name == b"ann");
-                assert!(!is_ann || ann.client.killed.is_cancelled(), "{number}");
+                wrong += usize::from(is_ann && !ann.client.killed.is_cancelled());
                 shared.clients.remove(number);
             }
             admin.join().unwrap();
         });
+        assert_eq!(wrong, 0);
     }
 }

@@ -433,6 +433,24 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_finds_as_many_as_it_is_told_and_a_long_one_is_run_where_none_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shared, mut session) = client(&dir);
+        for number in 0..3000 {
+            let key = format!("{number:04}");
+            assert!(session.run(&shared, &[b"SET", key.as_bytes(), b""], true).is_ok());
+        }
+        let mut found = |count: &[u8], may_wait| {
+            let ran = session.run(&shared, &[b"SCAN", b"0", b"COUNT", count], may_wait).ok()?;
+            let RanCommand::Reply(Reply::Array(parts)) = ran else { panic!() };
+            let [Reply::Bulk(_), Reply::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
+            Some(keys.len())
+        };
+        assert_eq!(found(b"2", false), Some(2));
+        assert_eq!((found(b"3000", false), found(b"3000", true)), (None, Some(3000)));
+    }
+
+    #[test]
     fn what_has_many_words_is_run_where_none_waits_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let (shared, mut session) = client(&dir);

@@ -203,6 +203,44 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let _timer = engine.timer(Operation::MultiGet);
     // The read state of a snapshot has every file that entries of the snapshot name.
     let look = Look::new(engine, Some(snapshot));
+    let value_of = |(encoded_key, hash, found): KeyFound| match found {
+        Some(Found::Absent) => Ok(None),
+        Some(Found::Value(found)) => Ok(Some(found.value)),
+        Some(Found::Record(record)) => {
+            let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
+            read_record(engine, &look.state, key, record.value, Reach::Device).map(Some)
+        }
+        None | Some(Found::NeedsOlder) => {
+            let found =
+                get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), ReadFor::Engine)?;
+            Ok(found.map(|found| found.value))
+        }
+    };
+    let found = find_all(&look, keyspace, keys, snapshot);
+    found.into_iter().map(|found| found.and_then(value_of)).collect()
+}
+
+/// Begins to fetch what `keys` have at `snapshot`, which the caller holds: blocks of the index are
+/// waited for, values outside of it are not. Errors are met when a value is read.
+pub(crate) fn prefetch<K: AsRef<[u8]>>(
+    engine: &Engine,
+    keyspace: KeyspaceId,
+    keys: &[K],
+    snapshot: ReadPoint,
+) {
+    find_all(&Look::new(engine, Some(snapshot)), keyspace, keys, snapshot);
+}
+
+/// A key with its hash, and where its value was found.
+type KeyFound = (EncodedKey, u64, Option<Found>);
+
+/// Finds where the values of `keys` are, and begins to fetch those that are outside of the index.
+fn find_all<K: AsRef<[u8]>>(
+    look: &Look<'_>,
+    keyspace: KeyspaceId,
+    keys: &[K],
+    snapshot: ReadPoint,
+) -> Vec<Result<KeyFound>> {
     let begin = |key: &K| {
         let Some(encoded_key) = UserKey::new(keyspace, key).encode() else {
             return Ok((EncodedKey::new(keyspace, b""), 0, Step::Made(Some(Found::Absent))));
@@ -229,22 +267,8 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         }
         Ok((encoded_key, hash, found))
     };
-    let value_of = |(encoded_key, hash, found): (EncodedKey, u64, Option<Found>)| match found {
-        Some(Found::Absent) => Ok(None),
-        Some(Found::Value(found)) => Ok(Some(found.value)),
-        Some(Found::Record(record)) => {
-            let key = SearchKey { encoded: encoded_key.as_bytes(), hash };
-            read_record(engine, &look.state, key, record.value, Reach::Device).map(Some)
-        }
-        None | Some(Found::NeedsOlder) => {
-            let found =
-                get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), ReadFor::Engine)?;
-            Ok(found.map(|found| found.value))
-        }
-    };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
-    let found: Vec<Result<_>> = begun.into_iter().map(|begun| begun.and_then(find_one)).collect();
-    found.into_iter().map(|found| found.and_then(value_of)).collect()
+    begun.into_iter().map(|begun| begun.and_then(find_one)).collect()
 }
 
 /// Records that a range has skipped this number of dead entries.

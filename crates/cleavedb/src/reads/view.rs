@@ -168,6 +168,13 @@ impl Snapshot {
         }
     }
 
+    /// See [`crate::Keyspace::prefetch`].
+    pub(crate) fn prefetch<K: AsRef<[u8]>>(&self, keys: &[K]) {
+        if let Ok(at) = self.at() {
+            read::prefetch(&self.engine, self.keyspace.id, keys, at);
+        }
+    }
+
     /// The first key and its value.
     pub fn first_key_value(&self) -> Result<Option<Item>> {
         self.range(..).next().transpose()

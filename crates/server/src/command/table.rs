@@ -142,6 +142,13 @@ impl CommandRow {
         self.is(flag::WRITE) && !self.is(flag::NOSCRIPT) && !self.keys.is_empty()
     }
 
+    /// Whether it only reads keys that it names.
+    pub fn reads_named(&self) -> bool {
+        self.is(flag::READONLY)
+            && !self.keys.is_empty()
+            && matches!(self.action, CommandAction::Data(_))
+    }
+
     /// Whether it runs a script, or a function of a library.
     pub fn is_script(&self) -> bool {
         self.name.starts_with("eval") || self.name.starts_with("fcall")

@@ -132,6 +132,11 @@ impl Store {
         StoredRecords { store: self, may_wait, at: Some(at) }
     }
 
+    /// Has keys of a database fetched that will be read one by one.
+    pub fn prefetch(&self, database: usize, keys: &[&[u8]]) {
+        self.settled().all[database].keys.prefetch(keys);
+    }
+
     /// Takes the locks of keys, and of those that clients which wait for them have: see
     /// [`Locks::take`].
     pub fn hold(&self, keys: &[&[u8]], may_wait: bool) -> Option<Held<'_>> {
@@ -391,7 +396,7 @@ impl Reads for StoredRecords<'_> {
         // If the first one is there, the others mostly are. Errors are met when they are read.
         if matches!(elements.get_resident(&first), Ok(Resident::Elsewhere)) {
             let keys: Vec<_> = std::iter::once(first).chain(keys).collect();
-            elements.multi_get(&keys);
+            elements.prefetch(&keys);
         }
     }
 

@@ -1,8 +1,9 @@
 //! One client: what it sends is decoded in place and run in order, and replies go out together.
 
+mod in_pool;
+
 use std::borrow::Cow;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -38,9 +39,6 @@ const STOP_TAKEN_MAX: Duration = Duration::from_secs(1);
 
 /// How long the commands of a client run before other clients of the worker get their turn.
 const TURN_TIME: Duration = Duration::from_millis(1);
-
-/// How long a command rests in front of locks that another one holds for long, without a thread.
-const LOCKED_REST: Duration = Duration::from_millis(10);
 
 /// What a client is told that would take more memory than all may take together.
 const TOO_MUCH: &[u8] = b"-ERR the clients take too much memory: see client-memory\r\n";
@@ -411,33 +409,6 @@ impl Connection {
         Ok((turn, len, count as u64))
     }
 
-    /// Runs writes that are committed together in a thread that may wait.
-    async fn gather_in_pool(&mut self) -> io::Result<()> {
-        let mut input = std::mem::take(&mut self.input);
-        let ran = self.in_pool(move |session, shared| {
-            let (replies, len) = {
-                let gathered = gather(&input, &mut Decoder::default(), session, shared, true)?;
-                (gathered.replies, gathered.len)
-            };
-            input.advance(len);
-            Ok((replies, std::mem::take(&mut input)))
-        });
-        let replies;
-        (replies, self.input) = ran.await?;
-        self.add(&replies);
-        self.shared.observer.commands.fetch_add(replies.len() as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Runs a command in a thread that may wait.
-    async fn run_in_pool(&mut self, args: Vec<Vec<u8>>) -> io::Result<RanCommand> {
-        self.in_pool(move |session, shared| {
-            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            session.run(shared, &args, true)
-        })
-        .await
-    }
-
     /// Waits as long as clients wait with such a command.
     async fn until_unpaused(&mut self, args: &[Vec<u8>]) -> io::Result<()> {
         let shared = self.shared.clone();
@@ -456,39 +427,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Runs `job` with the session in a thread that may wait; again and again, if others hold its
-    /// locks for long.
-    async fn in_pool<T, J>(&mut self, mut job: J) -> io::Result<T>
-    where
-        T: Send + 'static,
-        J: FnMut(&mut ClientSession, &Arc<ServerShared>) -> Result<T, Waits> + Send + 'static,
-    {
-        self.shared.observer.in_pool.fetch_add(1, Ordering::Relaxed);
-        loop {
-            let away = || io::Error::other("away");
-            let (mut session, shared) =
-                (self.session.take().ok_or_else(away)?, self.shared.clone());
-            let ran = self.pool.spawn_blocking(move || {
-                // A panic ends this connection, which takes leave for its session then.
-                let ran = catch_unwind(AssertUnwindSafe(|| job(&mut session, &shared)));
-                (session, job, ran)
-            });
-            let (session, same, ran) = ran.await.map_err(io::Error::other)?;
-            (self.session, job) = (Some(session), same);
-            match ran {
-                Ok(Ok(ran)) => return Ok(ran),
-                Ok(Err(Waits)) => {}
-                Err(_) => return Err(io::Error::other("a command has panicked")),
-            }
-            tokio::select! {
-                () = sleep(LOCKED_REST) => {}
-                () = self.client.killed.cancelled() => {
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-            }
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a client has sent: writes that are gathered, and the command behind them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -139,4 +140,72 @@ fn gather_upto<'a>(
     let committed = session.commit_gathered(shared, gathered);
     let replies = committed.map_err(|Waits| GivenUp { why: WhyGivenUp::Waits, count })?;
     Ok(GatheredInput { replies, len, next })
+}
+
+/// Commands that were run one after the other.
+pub(super) struct RanReads {
+    /// The replies of all but the last one.
+    pub(super) replies: Vec<Reply>,
+    pub(super) last: RanCommand,
+    /// The length in the input of those behind the first one.
+    pub(super) len: usize,
+}
+
+/// Runs a command in a thread that may wait, and if that is a read, the reads behind it in `input`:
+/// what they need is fetched together, and the way to another thread is gone once.
+pub(super) fn run_with_reads(
+    first: &[&[u8]],
+    input: &[u8],
+    session: &mut ClientSession,
+    shared: &Arc<ServerShared>,
+) -> Result<RanReads, Waits> {
+    let begun = Instant::now();
+    let reads = match session.reads_named(shared, first) {
+        true => reads_at(input, session, shared),
+        false => Vec::new(),
+    };
+    if !reads.is_empty() {
+        let behind = reads.iter().map(|(args, _)| &args[..]);
+        session.prefetch(shared, std::iter::once(first).chain(behind));
+    }
+    let mut last = session.run(shared, first, true)?;
+    let (mut replies, mut len, mut bytes) = (Vec::new(), 0, 0);
+    for (args, end) in &reads {
+        let RanCommand::Reply(reply) = &last else { break };
+        bytes += reply.memory();
+        if bytes > BYTES_MAX || begun.elapsed() > TIME_MAX {
+            break;
+        }
+        let Ok(next) = session.run(shared, args, true) else { break };
+        if let RanCommand::Reply(reply) = std::mem::replace(&mut last, next) {
+            replies.push(reply);
+        }
+        len = *end;
+    }
+    Ok(RanReads { replies, last, len })
+}
+
+/// The arguments of the reads at the begin of `input`, and where each ends.
+fn reads_at<'a>(
+    input: &'a [u8],
+    session: &ClientSession,
+    shared: &ServerShared,
+) -> Vec<(SmallVec<[&'a [u8]; 6]>, usize)> {
+    let (mut decoder, mut reads, mut len) = (Decoder::default(), Vec::new(), 0);
+    let limits = Limits { argument_max: STRING_MAX, is_known: session.is_known(shared) };
+    while reads.len() < GATHERED_MAX && len <= BYTES_MAX {
+        let Ok(Some((ClientRequest::Array(ranges), of_command))) =
+            decoder.decode(&input[len..], limits)
+        else {
+            break;
+        };
+        let args: SmallVec<[&'a [u8]; 6]> =
+            ranges.iter().map(|range| &input[len..][range.clone()]).collect();
+        if !session.reads_named(shared, &args) {
+            break;
+        }
+        len += of_command;
+        reads.push((args, len));
+    }
+    reads
 }

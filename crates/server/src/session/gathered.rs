@@ -19,6 +19,9 @@ const ARGUMENT_MAX: usize = 32 << 10;
 const SHORT_REPLY: usize = 4 << 10;
 const CHANGED_MAX: usize = 256 << 10;
 
+/// Most keys that are fetched together.
+const PREFETCHED_MAX: usize = 256;
+
 /// Writes that are not committed yet.
 pub struct GatheredWrites<'a> {
     reads: &'a dyn Reads,
@@ -125,6 +128,23 @@ impl ClientSession {
         let goes_on = is_served && reply.memory() <= SHORT_REPLY && effects.bytes <= CHANGED_MAX;
         replies.push(reply);
         if goes_on { GatherStep::Goes } else { GatherStep::Ends }
+    }
+
+    /// Whether a command of this client only reads keys that it names.
+    pub fn reads_named(&self, shared: &ServerShared, args: &[&[u8]]) -> bool {
+        let command = self.checked(shared, args);
+        command.is_ok_and(CommandRow::reads_named) && !self.transaction.is_open()
+    }
+
+    /// Has the keys of such commands fetched together.
+    pub fn prefetch<'a>(
+        &self,
+        shared: &ServerShared,
+        commands: impl Iterator<Item = &'a [&'a [u8]]>,
+    ) {
+        let keys_of = |args| self.checked(shared, args).map(|command| command.keys_of(args));
+        let keys = commands.filter_map(|args| keys_of(args).ok()).flatten();
+        shared.store.prefetch(self.database, &keys.take(PREFETCHED_MAX).collect::<Vec<_>>());
     }
 
     /// Forgets commands whose writes are not committed, and which are run again.

@@ -71,6 +71,48 @@ async fn a_panic_in_the_pool_leaves_nothing_of_its_client() {
     assert_eq!((shared.topics.len(TopicKind::Channel), shared.clients.all().len()), (0, 0));
 }
 
+/// Half of the pages of a simulated disk are not in memory.
+#[tokio::test]
+async fn reads_that_wait_are_run_together_and_answered_in_order() {
+    let options = Options { durability: Durability::Os, ..Options::default() };
+    let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+    let shared = Arc::new(ServerShared::of(db));
+    let (mut connection, mut client) = connect(&shared);
+    let mut asked = async |commands: &[Vec<String>]| {
+        let word = |word: &String| format!("${}\r\n{word}\r\n", word.len());
+        let sent = |words: &Vec<String>| {
+            format!("*{}\r\n{}", words.len(), words.iter().map(word).collect::<String>())
+        };
+        let sent = commands.iter().map(sent).collect::<String>();
+        client.write_all(sent.as_bytes()).await.unwrap();
+        connection.socket.readable().await.unwrap();
+        assert!(connection.read().await.unwrap() && connection.run_all().await.unwrap());
+        String::from_utf8(connection.output.split().to_vec()).unwrap()
+    };
+    let words = |line: String| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let value = |i: usize| format!("{i}-{}", "v".repeat(300));
+    let sets: Vec<_> = (0..40).map(|i| words(format!("SET key{i} {}", value(i)))).collect();
+    assert_eq!(asked(&sets).await, "+OK\r\n".repeat(40));
+    asked(&[words("LPUSH list element".into())]).await;
+    shared.store.db().flush().unwrap();
+    let mut gets: Vec<_> = (0..40).map(|i| words(format!("GET key{i}"))).collect();
+    gets.insert(10, words("GET none".into()));
+    gets.insert(20, words("GET list".into()));
+    gets.insert(30, words("PING".into()));
+    let mut replies: Vec<_> =
+        (0..40).map(|i| format!("${}\r\n{}\r\n", value(i).len(), value(i))).collect();
+    replies.insert(10, "$-1\r\n".into());
+    let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    replies.insert(20, wrong.into());
+    replies.insert(30, "+PONG\r\n".into());
+    let (ran, in_pool) = (&shared.observer.commands, &shared.observer.in_pool);
+    let before = [ran, in_pool].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(asked(&gets).await, replies.concat());
+    assert_eq!(ran.load(Ordering::Relaxed) - before[0], 43);
+    let visits = in_pool.load(Ordering::Relaxed) - before[1];
+    assert!((1..5).contains(&visits), "{visits}");
+}
+
 #[test]
 fn a_reply_waits_for_the_sync_that_was_chosen_before_its_command() {
     let faulty = Arc::new(Faulty::over(&Sim::new()));

@@ -81,6 +81,13 @@ impl Keyspace {
             .again(read, |found: &Vec<Result<_>>| found.iter().find_map(|one| one.as_ref().err()))
     }
 
+    /// Says that `keys` will be read soon, one by one: reads from storage of all of them run in
+    /// parallel. Waits for blocks of the index, and for no value; a read of a key meets its error.
+    /// WiscKey's parallel reads (section 3.2).
+    pub fn prefetch<K: AsRef<[u8]>>(&self, keys: &[K]) {
+        self.snapshot().prefetch(keys);
+    }
+
     /// The first key and its value.
     pub fn first_key_value(&self) -> Result<Option<Item>> {
         self.one(|| self.range(..).next())

@@ -4,7 +4,8 @@
     python bench.py --report results.json
 
 With data twice the memory: each server in a memory cgroup of its own, which counts the page cache;
-all are filled, then take turns. Redis keeps its data in memory, so it takes no part there. Needs
+all are filled, then take turns. Redis keeps its data in memory, so it takes no part there. Beside
+it: commands over data that memory holds, and writes that are synced before their replies. Needs
 root, redis-server, redis-benchmark, and the programs that `bench/peers/README.md` builds.
 """
 
@@ -37,6 +38,11 @@ COMMANDS = {
     "rocksdb": [ROOT / "bench/target/release/rocks-server"],
     "redis": ["redis-server", "--save", "", "--appendonly", "yes"],
 }
+#: Tests of redis-benchmark, with the one that adds what each takes away.
+TESTS = {
+    **dict.fromkeys(("set", "get", "incr", "hset", "lpush", "lrange_100", "sadd", "zadd")),
+    **{"lpop": "lpush", "spop": "sadd", "zpopmin": "zadd"},
+}
 
 
 class Cgroup:
@@ -57,7 +63,7 @@ class Cgroup:
 class Server:
     """A server that runs over a new store, under a limit of memory or without one."""
 
-    def __init__(self, name: str, folder: Path, limit: int | None) -> None:
+    def __init__(self, name: str, folder: Path, limit: int | None, *options: str) -> None:
         self.name, self.port = name, PORT + list(COMMANDS).index(name)
         self.store = folder / name
         self.store.mkdir()
@@ -70,7 +76,7 @@ class Server:
         if name == "rocksdb" and JEMALLOC.exists():
             environment["LD_PRELOAD"] = str(JEMALLOC)
         self.process = subprocess.Popen(
-            [str(part) for part in COMMANDS[name] + where],
+            [str(part) for part in COMMANDS[name] + where + list(options)],
             stdout=subprocess.DEVNULL,
             env=environment,
             preexec_fn=self.cgroup and self.cgroup.enter,
@@ -221,6 +227,48 @@ def larger(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> 
     return found
 
 
+def in_turn(
+    arguments: argparse.Namespace,
+    folder: Path,
+    draw: random.Random,
+    options: dict[str, list[str]],
+    tests: list[tuple[str, int]],
+) -> dict[str, Any]:
+    """Tests of redis-benchmark, each with a length of pipelines, by servers with these options."""
+    found: dict[str, Any] = {}
+    servers: list[Server] = []
+    keys, count = arguments.keys, arguments.operations
+    try:
+        servers += [Server(name, folder, None, *more) for name, more in options.items()]
+        for test, pipeline in tests:
+            for server in draw.sample(servers, len(servers)):
+                if added := TESTS[test]:
+                    server.benchmark(added, count + count // 10, 16, keys)
+                told = server.benchmark(test, count, pipeline, keys)
+                found.setdefault(f"{test.upper()} -P {pipeline}", {})[server.name] = told
+    finally:
+        for server in servers:
+            server.close()
+    return found
+
+
+def beside(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> dict[str, Any]:
+    """Data that memory holds, beside Redis without persistence."""
+    options = {"cleave": [], "redis": ["--appendonly", "no"]}
+    tests = [(test, pipeline) for test in TESTS for pipeline in (1, 16)]
+    found = in_turn(arguments, folder, draw, options, tests)
+    return {f"in memory, {step}": told for step, told in found.items()}
+
+
+def always(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> dict[str, Any]:
+    """Writes that survive a loss of power before their replies."""
+    options = ["--appendfsync", "always"]
+    found = in_turn(
+        arguments, folder, draw, {"cleave": options, "redis": options}, [("set", 1), ("set", 16)]
+    )
+    return {f"always, {step}": told for step, told in found.items()}
+
+
 def idle(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> dict[str, Any]:
     """Servers with nothing to do, one after another."""
     found = {}
@@ -233,7 +281,7 @@ def idle(arguments: argparse.Namespace, folder: Path, draw: random.Random) -> di
     return {"idle": found}
 
 
-PARTS = {"larger": larger, "idle": idle}
+PARTS = {"larger": larger, "beside": beside, "always": always, "idle": idle}
 
 
 def shown(number: float) -> str:
@@ -263,6 +311,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=100_000, help="beside Redis")
     parser.add_argument("--operations", type=int, default=200_000, help="of each step")
     parser.add_argument("--seconds", type=float, default=10, help="of what is paced or idle")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

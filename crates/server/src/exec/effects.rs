@@ -58,6 +58,9 @@ pub struct Effects<'a> {
     pub events: Vec<KeyEvent>,
     /// Bytes of strings and of elements, about.
     pub bytes: usize,
+    /// How often a key or elements were changed: a command that fails behind a change of its own
+    /// must not be committed with others.
+    pub edits: u64,
 }
 
 fn owned(bytes: &[u8]) -> Cow<'static, [u8]> {
@@ -98,6 +101,7 @@ impl<'a> Effects<'a> {
 
     /// Changes a key.
     pub fn change(&mut self, key: DatabaseKey<'a>, change: Change<'a>) {
+        self.edits += 1;
         self.bytes += change.len();
         let before = self.keys.insert(key, change);
         self.bytes = self.bytes.saturating_sub(before.map_or(0, |before| before.len()));
@@ -106,6 +110,7 @@ impl<'a> Effects<'a> {
     /// Gives the element of a key a value, or none.
     pub fn change_element(&mut self, key: Vec<u8>, value: Option<Cow<'a, [u8]>>) {
         let len = |value: &Option<Cow<'_, [u8]>>| value.as_ref().map_or(0, |value| value.len());
+        self.edits += 1;
         self.bytes += key.len() + len(&value);
         let key_len = key.len();
         if let Some(before) = self.elements.insert(key, value) {
@@ -115,6 +120,7 @@ impl<'a> Effects<'a> {
 
     /// Removes a collection with all its elements.
     pub fn drop_collection(&mut self, id: u64) {
+        self.edits += 1;
         let (from, to) = (id.to_be_bytes(), (id + 1).to_be_bytes());
         let mut rest = self.elements.split_off(&from[..]);
         self.elements.append(&mut rest.split_off(&to[..]));
@@ -126,6 +132,7 @@ impl<'a> Effects<'a> {
 
     /// Removes all elements between two keys.
     pub fn cut(&mut self, range: KeyBounds) {
+        self.edits += 1;
         self.elements.retain(|key, _| !range.contains(key));
         self.cuts.push(range);
     }
@@ -178,6 +185,7 @@ impl<'a> Effects<'a> {
             ready: self.ready.clone(),
             events: self.events.clone(),
             bytes: self.bytes,
+            edits: self.edits,
         }
     }
 }

@@ -237,8 +237,13 @@ impl ScriptHost for Host<'_, '_> {
         self.left = left;
         let copies = args.iter().map(|argument| &*self.arena.alloc_slice_copy(argument));
         let args = &*self.arena.alloc_slice_fill_iter(copies.collect::<Vec<_>>());
-        let begun = Instant::now();
+        let (begun, edits) = (Instant::now(), self.view.effects().edits);
         let answer = self.run(command, args);
+        // What failed behind a change of its own must not be committed with the rest.
+        if matches!(answer, Err(Halt::Error(_))) && self.view.effects().edits != edits {
+            self.stopped = answer.err();
+            return None;
+        }
         let reply = self.reply(answer)?;
         let (time, error) = (begun.elapsed(), error_of(&reply).cloned());
         self.inner.push(InnerCall { command, args, time, error, is_counted: false });

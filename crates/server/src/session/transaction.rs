@@ -199,6 +199,7 @@ impl ClientSession {
         let mut published = Published::default();
         let changes_protocol = calls.iter().any(|(command, _)| command.name == "hello");
         for (command, args) in &calls {
+            let edits = view.effects().edits;
             let answer = match command.action {
                 _ if let Some(denied) = self.denied(shared, command, args) => Err(refused(&denied)),
                 CommandAction::Data(run) => run(args, &mut view),
@@ -226,6 +227,9 @@ impl ClientSession {
                 }
             };
             let reply = match answer {
+                Err(Halt::Error(error)) if view.effects().edits != edits => {
+                    return Err(failed_halfway(&error));
+                }
                 Ok(reply) | Err(Halt::Error(reply)) => reply,
                 Err(Halt::Block(block)) => block.in_transaction,
                 Err(halt @ (Halt::Wait | Halt::Hold | Halt::Long(_))) => return Err(halt),
@@ -245,6 +249,14 @@ impl ClientSession {
         self.end_inner(shared, &self.client.address, &inner);
         Ok(Reply::Array(replies))
     }
+}
+
+/// What a client is told if a command failed behind a change of its own: nothing is written.
+fn failed_halfway(error: &Reply) -> Halt {
+    let error = error_of(error).map(|error| error.escape_ascii().to_string()).unwrap_or_default();
+    Halt::error(format!(
+        "EXECABORT Transaction discarded because a command failed half-way: {error}"
+    ))
 }
 
 /// What a client is told whose command was allowed before `EXEC`, and is not then.

@@ -230,6 +230,16 @@ fn a_command_of_a_pipeline_that_fails_leaves_nothing() {
     let seen = "MGET a c\r\nZMSCORE z one three new\r\nZCARD z";
     let expected = "*2\r\n$1\r\n1\r\n$1\r\n3\r\n*3\r\n$1\r\n1\r\n$1\r\n4\r\n$-1\r\n:3\r\n";
     assert_eq!(server.ask(seen), expected);
+    let whole = "MULTI\r\nSET a 2\r\nZADD z 5 one 6 two\r\nSET c 4\r\nEXEC";
+    let replies = server.ask(whole);
+    assert!(
+        replies.contains("-EXECABORT") && replies.contains("half-way: ERR damaged"),
+        "{replies}"
+    );
+    let script = "redis.call('set','a',3)redis.pcall('zadd','z',5,'one',6,'two')return'done'";
+    let replies = server.ask(&words(&format!("EVAL {script} 0")));
+    assert!(replies.starts_with("-ERR damaged"), "{replies}");
+    assert_eq!(server.ask(seen), expected);
     kill(server);
     let server = Server::start(&store, &[]);
     assert_eq!(server.ask(seen), expected);

@@ -31,7 +31,7 @@ pub struct BenchCommand {
 
 const EXAMPLES: &str = "\
 Examples:
-  cleave bench quick                             ktstore, lsm and RocksDB, in two minutes
+  cleave bench quick                             the default, lsm and RocksDB, in two minutes
   cleave bench quick --all                       every preset and every peer: longer
   cleave bench quick --out quick.html            the same, with charts
   cleave bench suite --config ycsb               YCSB on every engine, three times
@@ -52,7 +52,7 @@ to drop caches), with --dir on the disk that is to be measured. What was not so,
 /// Commands that run many engines, or none.
 #[derive(Debug, Subcommand)]
 pub enum Many {
-    /// A first answer in two minutes: the presets ktstore and lsm, and RocksDB
+    /// A first answer in two minutes: the presets cleave and lsm, and RocksDB
     ///
     /// 430,000 records of 1 KiB under a memory limit of 320 MiB; load, cold reads, scans and
     /// updates. Engines take turns, one workload each, so that all see the same state of the disk,
@@ -119,7 +119,7 @@ pub enum Many {
     /// What single features cost: transactions, keyspaces, deletes of ranges, and more
     ///
     /// Each feature is measured on every engine that has it, beside the plain calls that do the
-    /// same, in rounds; the order of the engines is drawn for each. Runs the presets ktstore and
+    /// same, in rounds; the order of the engines is drawn for each. Runs the presets cleave and
     /// lsm, and the peers that have some of the features; --no-peers and --engines choose others.
     Features {
         /// Features; all if none is given
@@ -173,7 +173,7 @@ pub struct Pages {
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
     /// Engines, in the order of every round, instead of the command's own choice; they run all
-    /// lists, however slow they are. With options as in ktstore+record-cache=128MiB one is
+    /// lists, however slow they are. With options as in cleave+record-cache=128MiB one is
     /// another engine
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     pub engines: Vec<String>,

@@ -123,7 +123,7 @@ pub trait Opener {
 /// The option that divides all that an engine sizes by its data, as set by the options before it.
 pub const MINIATURE: &str = "miniature";
 
-/// The designs of `cleave`, those that are not there yet among them.
+/// The designs of `cleave`.
 const PRESETS: [&str; 7] = ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb", "cleave"];
 
 /// The preset and the option of `PRESET.OPTION`, which asks nothing of any other engine.

@@ -43,7 +43,7 @@ Examples:
   cleave --db new.db restore backups         make a database of the newest
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v      keep level 1 and below on another disk, from now on
-  cleave bench quick                         measure: ktstore, lsm and RocksDB, two minutes
+  cleave bench quick                         measure: the default, lsm and RocksDB, two minutes
   cleave tune site.db --save                 from which size on its values leave the index
 
 Exit codes:

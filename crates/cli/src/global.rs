@@ -28,8 +28,9 @@ pub struct Global {
         value_name = "PATH"
     )]
     pub db: PathBuf,
-    /// Design of a new database, ktstore if not given; tuning of an existing one, which keeps the
-    /// layout of its creation
+    /// Design of a new database, of the papers; not needed: cleave fits whatever it stores
+    ///
+    /// Of an existing database it is the tuning; the layout is that of its creation
     #[arg(
         long,
         global = true,

@@ -51,6 +51,8 @@ pub struct Version {
     levels: [Arc<TableSet>; DEEP_LEVELS],
     /// Whether any table has values that expire.
     expires: bool,
+    /// Mean length of an entry, in bytes; `None` without entries.
+    entry_bytes: Option<u64>,
 }
 
 impl Version {
@@ -64,6 +66,7 @@ impl Version {
             layers,
             levels: Default::default(),
             expires: false,
+            entry_bytes: None,
         }
     }
 
@@ -102,6 +105,11 @@ impl Version {
     /// newer entries replace. It lags behind while a store grows, and never leads.
     pub fn largest_level_bytes(&self) -> u64 {
         self.levels.iter().map(|set| set.bytes()).max().unwrap_or_default()
+    }
+
+    /// Mean length of an entry, key and value together, in bytes; `None` without entries.
+    pub fn entry_bytes(&self) -> Option<u64> {
+        self.entry_bytes
     }
 
     /// All tables with their levels, youngest place first.
@@ -386,6 +394,10 @@ impl Version {
         version.layers = layers(&version.buckets)?.into();
         let expires = version.tables().any(|(_, table)| table.meta().expires());
         version.expires = expires;
+        let (bytes, entries) = version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
+            (bytes + table.meta().raw_bytes, entries + table.meta().entries)
+        });
+        version.entry_bytes = u64::checked_div(bytes, entries);
         Ok(version)
     }
 

@@ -32,10 +32,11 @@ pub struct PyDatabase {
 
 /// Opens the database in the directory `path`, which is created if it is missing.
 ///
-/// `preset` is how a new one keeps values: `ktstore` (the default), `hoakv`, `hashkv`, `wisckey`,
-/// `ohdb` or `lsm`. `durability` is what a write survives: `sync` a loss of power (the default),
-/// `os` the death of the process, `buffered` nothing. Other options have their names in the
-/// tutorial; sizes are numbers of bytes, or texts as "64MiB". With `read_only` nothing is changed.
+/// `preset` is how a new one keeps values: `cleave` (the default), or a paper's design, `ktstore`,
+/// `hoakv`, `hashkv`, `wisckey`, `ohdb` or `lsm`. `durability` is what a write survives: `sync` a
+/// loss of power (the default), `os` the death of the process, `buffered` nothing. Other options
+/// have their names in the tutorial; sizes are numbers of bytes, or texts as "64MiB". With
+/// `read_only` nothing is changed.
 #[pyfunction]
 #[pyo3(signature = (path, *, read_only=false, **options))]
 pub fn open(

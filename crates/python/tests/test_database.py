@@ -12,7 +12,7 @@ from pathlib import Path
 import cleavedb
 import pytest
 
-PRESETS = ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"]
+PRESETS = ["cleave", "lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -269,7 +269,7 @@ impl Setup {
 
     /// Level 0 in partitions whose slices merge before they leave: inline, separated and grouped.
     pub fn crowded_partitions() -> [Self; 4] {
-        [Preset::Ohdb, Preset::WiscKey, Preset::HashKv, Preset::KtStore]
+        [Preset::Ohdb, Preset::WiscKey, Preset::HashKv, Preset::Cleave]
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
@@ -356,7 +356,7 @@ impl Setup {
         for preset in [Preset::Lsm, Preset::Ohdb] {
             all.extend([true, false].map(|window| Self::long_values(preset, window)));
         }
-        all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
+        all.extend([Preset::HashKv, Preset::Cleave].map(Self::log_in_window));
         all.push(Self::crowded_hot_store());
         all.extend([Self::hot(true).with_blobs(), Self::hot(false)]);
         #[cfg(feature = "experiments")]

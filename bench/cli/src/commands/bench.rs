@@ -5,6 +5,7 @@ use cleavedb_bench::cli::{self, BenchArgs, Report};
 use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
+use cleavedb_bench::system::MemoryLimit;
 use cleavedb_bench::{BenchError, Opener};
 use cleavedb_cli::console::Console;
 use cleavedb_cli::failure::{Exit, Failure, Result};
@@ -22,7 +23,10 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
+    // The engine's defaults follow the memory that it may use, at which it looks once.
+    let limited = args.bench.memory_limit.map(MemoryLimit::set);
     let usual = Options { durability: Durability::Os, ..store::usual(global, None) };
+    drop(limited);
     let options = store::options(&global.with_durability(args.durability), usual)?;
     // The opener creates and deletes the volumes itself.
     let options = Options { volumes: Vec::new(), ..options };

@@ -9,7 +9,7 @@ pub(super) fn settings(options: &Options, device: &str) -> Vec<(String, String)>
     let options = &options.clone().in_effect();
     let size = |size: usize| units::bytes(size as u64);
     let set = |bytes: Option<usize>| size(bytes.unwrap_or_default());
-    let level = |bytes: Option<u64>| units::bytes(bytes.unwrap_or_default());
+    let level = |bytes: Option<u64>| bytes.map_or("by its entries".to_owned(), units::bytes);
     let min_separated = options.min_separated;
     let min_separated =
         min_separated.map_or("never".to_owned(), |least| format!("values of at least {least} B"));

@@ -8,14 +8,15 @@ use crate::common::Home;
 fn every_feature_is_measured_on_every_preset() {
     let home = Home::new();
     let few = ["bench", "features", "--no-peers", "--part", "2000", "--repetitions", "1"];
-    let engines = ["--engines", "lsm,wisckey,hashkv,ktstore,hoakv,ohdb", "--results", "r.jsonl"];
+    let presets = "cleave,lsm,wisckey,hashkv,ktstore,hoakv,ohdb";
+    let engines = ["--engines", presets, "--results", "r.jsonl"];
     let text = home.run(&[&few[..], &engines].concat()).text();
     for feature in FEATURES {
         assert!(text.contains(&format!("{}: ", feature.name)), "{}: {text}", feature.name);
     }
     let lines = std::fs::read_to_string(home.path("r.jsonl")).unwrap();
     let done = lines.lines().filter(|line| line.contains(r#""ended":"done""#)).count();
-    assert_eq!(done, FEATURES.len() * 6, "{text}");
+    assert_eq!(done, FEATURES.len() * 7, "{text}");
     let report = home.run(&["bench", "report", "r.jsonl", "--markdown", "r.md"]).text();
     assert!(report.contains("| 1 M keys | cleave-wisckey"), "{report}");
     assert!(std::fs::read_to_string(home.path("r.md")).unwrap().contains("## Features"));

@@ -46,7 +46,7 @@ fn every_command_ends_quietly_without_a_reader() {
 fn bench_runs_on_every_preset_and_cleans_up() {
     let home = Home::new();
     let small = ["--records", "3000", "--operations", "1000", "-w", "load,ycsb-a,ycsb-e"];
-    for preset in ["wisckey", "lsm", "hashkv", "ktstore"] {
+    for preset in ["wisckey", "lsm", "hashkv", "cleave"] {
         let args = [&["--preset", preset, "bench"][..], &small].concat();
         let text = home.run(&args).text();
         assert!(text.contains("ycsb-e") && text.contains("verified"), "{text}");
@@ -56,7 +56,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     let lines = home.run(&args).json();
     assert_eq!(lines.len(), 5, "the run, three workloads and the verification");
     assert_eq!(lines[0]["kind"], json!("run"));
-    assert_eq!(lines[1]["engine"], json!("cleave-ktstore"));
+    assert_eq!(lines[1]["engine"], json!("cleave-cleave"));
     assert_eq!(lines[4]["wrong"], json!(0));
     home.run(&[&args[..], &["--results", "kept"]].concat()).ok();
     let kept = fs::read_to_string(home.path("kept")).unwrap();
@@ -67,7 +67,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
-    assert!(home.path("bench-data/cleave-ktstore").is_dir() && home.path("r").is_file());
+    assert!(home.path("bench-data/cleave-cleave").is_dir() && home.path("r").is_file());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     home.run(&with("hot-store=1GiB")).fails(2, "no option hot-store");
     home.run(&with("threshold=much")).fails(2, "threshold");
     home.run(&with("hoakv.hot-store=1GiB")).ok();
-    home.run(&with("ktstore.threshold=much")).fails(2, "threshold");
+    home.run(&with("cleave.threshold=much")).fails(2, "threshold");
     home.run(&[&with("one-group=on")[..], &["--option", "open-files=20"]].concat()).ok();
     let results = fs::read_to_string(home.path("r")).unwrap();
     assert!(results.contains(r#"["open tables","20"]"#), "{results}");

@@ -32,7 +32,7 @@ fn a_suite_outlives_its_engines() {
     let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());
     let text = String::from_utf8(ran.out).unwrap();
     assert_eq!(ran.code, Some(4), "{}", ran.err);
-    for engine in ["cleave-lsm", "cleave-ktstore"] {
+    for engine in ["cleave-lsm", "cleave-cleave"] {
         let ends = text.lines().filter(|line| line.contains("killed at its time limit"));
         assert!(ends.filter(|line| line.contains(engine)).count() >= 2, "{text}");
     }
@@ -97,7 +97,7 @@ fn what_is_of_one_preset_is_refused() {
 fn a_document_has_its_tables_and_its_chart_from_a_run() {
     let home = Home::new();
     let small = ["--records", "3000", "-w", "load,update", "--results", "r.jsonl"];
-    for preset in ["ktstore", "hoakv", "lsm"] {
+    for preset in ["cleave", "hoakv", "lsm"] {
         home.run(&[&["--preset", preset, "bench"][..], &small].concat()).ok();
     }
     let files = ["--brief", "b.md", "--chart", "c.svg", "--baseline", "cleave-lsm"];
@@ -105,7 +105,7 @@ fn a_document_has_its_tables_and_its_chart_from_a_run() {
     let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
     let header = read("b.md").lines().find(|line| line.starts_with("| list")).unwrap().to_owned();
     let cells: Vec<_> = header.trim_matches('|').split('|').map(str::trim).collect();
-    assert_eq!(cells, ["list", "workload", "`ktstore`", "`hoakv`", "best preset"]);
+    assert_eq!(cells, ["list", "workload", "`cleave`", "`hoakv`", "best preset"]);
     assert!(read("c.svg").starts_with("<svg") && read("c.svg").contains("update"));
     let lists = home.run(&["bench", "suite", "--list"]).text();
     assert!(lists.contains("figures") && lists.contains("plain-1KiB"), "{lists}");

@@ -39,13 +39,15 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 /// flushed with their MemTable.
 const DELETES_REST: Duration = Duration::from_secs(1);
 
-/// The kinds of jobs of the thread that flushes, and of the threads that compact, the preferred
-/// first.
+/// The kinds of jobs of the thread that flushes, of the one that removes, and of the threads that
+/// compact, the preferred first. Whichever is free creates the next log file: in the course of a
+/// flush several may be filled, and a writer that creates one waits for the device.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::PreallocateLog];
 
-const REMOVER: [JobKind; 1] = [JobKind::Remove];
+const REMOVER: [JobKind; 2] = [JobKind::PreallocateLog, JobKind::Remove];
 
-const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
+const WORKER: [JobKind; 4] =
+    [JobKind::PreallocateLog, JobKind::Punch, JobKind::Compact, JobKind::Collect];
 
 /// Niceness of the threads that compact and collect: a writer needs a flush sooner than a
 /// compaction.

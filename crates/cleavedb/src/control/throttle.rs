@@ -52,6 +52,8 @@ pub(crate) struct Growth {
     pub(crate) level0: f64,
     /// Values that have become garbage, by estimate.
     pub(crate) garbage: f64,
+    /// Log that writers have written meanwhile.
+    pub(crate) meanwhile: f64,
 }
 
 impl Pressure {
@@ -153,6 +155,14 @@ impl Default for Throttle {
 }
 
 impl Throttle {
+    /// A throttle for MemTables that cover at most this number of bytes of log at first, if one is
+    /// given.
+    pub(crate) fn covering(log_bytes_per_memtable_max: Option<u64>) -> Self {
+        let throttle = Self::default();
+        log_bytes_per_memtable_max.into_iter().for_each(|most| throttle.cover(most));
+        throttle
+    }
+
     /// Limits the log that a MemTable covers from now on, in bytes.
     pub(crate) fn cover(&self, log_bytes_per_memtable_max: u64) {
         self.log_bytes_per_memtable_max.store(log_bytes_per_memtable_max, Ordering::Relaxed);
@@ -194,13 +204,14 @@ impl Throttle {
         self.change(|state| state.fills_last = fills_last());
     }
 
-    /// Records what a flush has made of `bytes` of log, and how many are `unflushed` now.
-    pub(crate) fn flushed(&self, bytes: u64, unflushed: u64, made: Growth) {
+    /// Records what a flush has made of `bytes` of log, behind which others are unflushed.
+    pub(crate) fn flushed(&self, bytes: u64, made: Growth) {
         let average = |before: f64, made: f64| before / 2.0 + made / bytes.max(1) as f64 / 2.0;
         self.change(|state| {
             state.growth.level0 = average(state.growth.level0, made.level0);
             state.growth.garbage = average(state.growth.garbage, made.garbage);
-            state.unflushed = unflushed;
+            state.growth.meanwhile = average(state.growth.meanwhile, made.meanwhile);
+            state.unflushed = made.meanwhile as u64;
         });
     }
 
@@ -309,9 +320,9 @@ mod tests {
     fn pressure_rises_with_what_is_written_between_two_flushes() {
         let now = Instant::now();
         let throttle = Throttle::default();
-        let made = Growth { level0: (48 << 20) as f64, garbage: 0.0 };
+        let made = Growth { level0: (48 << 20) as f64, ..Growth::default() };
         for _ in 0..20 {
-            throttle.flushed(64 << 20, 0, made);
+            throttle.flushed(64 << 20, made);
         }
         let growth = throttle.growth().level0;
         assert!((growth - 0.75).abs() < 1e-3, "{growth}");
@@ -326,11 +337,11 @@ mod tests {
         let expected = nanos();
         throttle.pause(1 << 30, now);
         let (most, stop) = (nanos(), throttle.stop());
-        throttle.flushed(64 << 20, 0, made);
+        throttle.flushed(64 << 20, made);
         throttle.set(level0(208));
         let differs = expected.abs_diff(nanos());
         // What came during the flush is expected as well.
-        throttle.flushed(64 << 20, 64 << 20, made);
+        throttle.flushed(64 << 20, Growth { meanwhile: (64 << 20) as f64, ..made });
         throttle.set(level0(160));
         assert!(nanos().abs_diff(expected) < expected / 1000);
         assert!(begun < expected && differs < expected / 1000, "{differs} of {expected}");

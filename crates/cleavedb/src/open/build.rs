@@ -93,7 +93,7 @@ pub(crate) fn build(
         punching: Mutex::new(()),
         apart: open_apart(database_id, &options, &live, earlier),
         jobs,
-        throttle: Throttle::default(),
+        throttle: Throttle::covering(options.log().covered(&options, 1.0)),
         limit,
         full,
         preallocated_log: Mutex::new(None),

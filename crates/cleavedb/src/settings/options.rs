@@ -13,7 +13,7 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb_index::compaction::Level0;
+use cleavedb_index::compaction::{Level0, level_bytes_for};
 use cleavedb_index::{Compression, TableOptions};
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
@@ -60,7 +60,7 @@ pub enum Background {
 }
 
 /// Options of a database. What is not set follows from the data that is there, or is that of
-/// [`Preset::KtStore`] in a new database. On a disk of less than 8 GiB, and below a small
+/// [`Preset::Cleave`] in a new database. On a disk of less than 8 GiB, and below a small
 /// [`Options::space_limit`], MemTables, files and levels are made smaller, whatever is set:
 /// [`crate::Db::options`] returns the values in effect.
 ///
@@ -69,7 +69,7 @@ pub enum Background {
 pub struct Options {
     /// The preset: how values are kept in a new database, which stores its name, and tuning that
     /// goes with it. An existing database may be opened with another preset of the same layout.
-    /// Default: the stored one; for a new database `KtStore`.
+    /// Default: the stored one; for a new database `Cleave`.
     pub preset: Option<Preset>,
     /// How values are kept: stored with the data at creation. An open fails with
     /// [`crate::ErrorKind::LayoutMismatch`] if this, or the preset, asks for another. Default: that
@@ -85,9 +85,10 @@ pub struct Options {
     pub durability: Durability,
     /// Length from which on values leave the index, in bytes; 0 for all of them; may differ at each
     /// open. Default: the length saved with the data
-    /// ([`crate::Keyspace::store_min_separated`]); if none is, 0 bytes for `WiscKey`, whose paper
-    /// separates all values, and 192 for `HashKv`, its paper's own finding (section 3.5), `KtStore`
-    /// and `HoaKv`; `cleave tune` measures it on a disk. Has no meaning, and is refused, where the
+    /// ([`crate::Keyspace::store_min_separated`]); if none is, 768 for `Cleave`, as measured
+    /// (`docs/presets.md`), 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
+    /// `HashKv`, its paper's own finding (section 3.5), `KtStore` and `HoaKv`; `cleave tune`
+    /// measures it on a disk. Has no meaning, and is refused, where the
     /// layout keeps values in the index; long ones leave it there, too
     /// ([`Tuning::long_value_bytes`]).
     pub min_separated: Option<usize>,
@@ -312,8 +313,6 @@ impl Options {
             window_bytes: Some(self.window()),
             cache_bytes: Some(self.cache()).filter(|_| self.resources.is_none()),
             level0: Some(self.level0()),
-            level0_bytes: Some(self.level0_bytes()),
-            level1_bytes: Some(self.level1_bytes()),
             ..self.tuning
         };
         Self { min_separated, tuning, ..self }
@@ -325,20 +324,23 @@ impl Options {
         self.tuning.memtables_max.unwrap_or_else(|| self.row().memtables_max)
     }
 
+    /// Whether a MemTable gathers as much of the log as the window holds.
+    pub(crate) fn gathers(&self) -> bool {
+        self.row().gathers
+    }
+
     /// How level 0 is kept.
     #[inline]
     pub(crate) fn level0(&self) -> Level0 {
         self.tuning.level0.unwrap_or_else(|| self.row().level0)
     }
 
-    /// Bytes of level 0 above which it is compacted.
-    pub(crate) fn level0_bytes(&self) -> u64 {
-        self.tuning.level0_bytes.unwrap_or_else(|| self.row().level_bytes.0)
-    }
-
-    /// Bytes of level 1.
-    pub(crate) fn level1_bytes(&self) -> u64 {
-        self.tuning.level1_bytes.unwrap_or_else(|| self.row().level_bytes.1)
+    /// Bytes of level 0 above which it is compacted, and bytes of level 1, where an entry of the
+    /// index has this mean length.
+    pub(crate) fn level_bytes(&self, entry_bytes: Option<u64>) -> (u64, u64) {
+        let usual = level_bytes_for(entry_bytes, self.tuning.table_bytes);
+        let Tuning { level0_bytes, level1_bytes, .. } = self.tuning;
+        (level0_bytes.unwrap_or(usual.0), level1_bytes.unwrap_or(usual.1))
     }
 
     /// The consequences of the layout for the log.

@@ -17,6 +17,7 @@ mod crash;
 mod create;
 mod cursor;
 mod dead_space;
+mod default_preset;
 mod descriptors;
 mod destroy;
 mod detached;

@@ -31,12 +31,12 @@ fn stats_explain_themselves() {
     assert!(text.lines().count() <= 14 && text.contains(" live, "), "{text}");
     let text = home.run(&["stats", "--all"]).text();
     for needed in
-        ["preset ktstore", "level", "tables", ".grp", "live", "dead", "space", "write", "read"]
+        ["preset cleave", "level", "tables", ".grp", "live", "dead", "space", "write", "read"]
     {
         assert!(text.contains(needed), "{needed} is not in:\n{text}");
     }
     let stats = home.run(&["stats", "--json"]).json().remove(0);
-    assert_eq!(stats["preset"], json!("ktstore"));
+    assert_eq!(stats["preset"], json!("cleave"));
     assert!(number(&stats["space"], "live_bytes") > 200.0 * 2000.0);
     assert!(number(&stats["space"], "space_amplification") >= 1.0);
     assert!(stats["levels"].as_array().is_some_and(|levels| !levels.is_empty()));

@@ -52,7 +52,7 @@ fn followed(ran: Ran) -> String {
 
 #[test]
 fn a_running_shell_is_followed() {
-    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb"] {
+    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "cleave", "hoakv", "ohdb"] {
         let home = Home::new();
         let long = "x".repeat(3000);
         home.run(&["--preset", preset, "put", "first", "1"]).ok();

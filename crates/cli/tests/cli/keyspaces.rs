@@ -56,7 +56,7 @@ fn a_keyspace_is_compressed_as_it_was_created() {
     assert_eq!(home.run(&["keyspace", "list"]).text(), "orders\t--compression zstd-dictionary\n");
     home.run(&["keyspace", "train", "orders"]).fails(2, "512 KiB of values");
     home.run(&["keyspace", "train", "order"]).fails(4, "no keyspace of that name");
-    let order = |n: u32| format!("{n} {:x} customer {} pays later. ", n * 7919, n % 97).repeat(20);
+    let order = |n: u32| format!("{n} {:x} customer {} pays later. ", n * 7919, n % 97).repeat(30);
     let lines = (0..2000).map(|n| format!("{{\"key\":\"{n:05}\",\"value\":\"{}\"}}\n", order(n)));
     let file = home.path("orders.jsonl");
     std::fs::write(&file, lines.collect::<String>()).unwrap();

@@ -134,7 +134,7 @@ fn a_file_that_is_missing_is_damage() {
 
 #[test]
 fn a_small_space_limit_makes_everything_smaller() {
-    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "ohdb"] {
+    for preset in ["lsm", "wisckey", "hashkv", "cleave", "ohdb"] {
         let home = Home::new();
         let limit = ["--space-limit", "24MiB", "--preset", preset];
         let line = |key| format!("{{\"key\":\"key{key:04}\",\"value\":\"{}\"}}\n", "v".repeat(500));
@@ -155,10 +155,10 @@ fn a_small_space_limit_makes_everything_smaller() {
 fn a_store_that_has_reached_its_limit_is_emptied_by_prefix() {
     let home = Home::new();
     let line = |key: u32| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(350));
-    let lines = (0..20_000).map(line).collect::<String>();
-    for preset in ["lsm", "ktstore"] {
+    let lines = (0..30_000).map(line).collect::<String>();
+    for preset in ["lsm", "cleave"] {
         let with = |args: &[&'static str]| {
-            [&["--db", preset, "--preset", preset, "--space-limit", "11MiB"], args].concat()
+            [&["--db", preset, "--preset", preset, "--space-limit", "12MiB"], args].concat()
         };
         let import = home.run_with(&with(&["import", "--jsonl", "-"]), lines.as_bytes());
         import.fails(4, "space limit is reached");
@@ -173,11 +173,11 @@ fn a_store_that_has_reached_its_limit_is_emptied_by_prefix() {
 fn a_space_limit_is_kept_with_the_database_until_it_is_lifted() {
     let home = Home::new();
     let line = |key: u32| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(350));
-    let lines = (0..20_000).map(line).collect::<String>();
-    for preset in ["lsm", "ktstore"] {
+    let lines = (0..30_000).map(line).collect::<String>();
+    for preset in ["lsm", "cleave"] {
         let with = |args: &[&'static str]| [&["--db", preset, "--preset", preset], args].concat();
-        home.run(&with(&["--space-limit", "11MiB", "put", "key", "value"])).ok();
-        assert!(home.run(&["--db", preset, "stats"]).text().contains("11.0 MiB"));
+        home.run(&with(&["--space-limit", "12MiB", "put", "key", "value"])).ok();
+        assert!(home.run(&["--db", preset, "stats"]).text().contains("12.0 MiB"));
         let import = ["--db", preset, "import", "--jsonl", "-"];
         home.run_with(&import, lines.as_bytes()).fails(4, "space limit is reached");
         home.run(&with(&["get", "key"])).ok();

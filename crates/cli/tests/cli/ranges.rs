@@ -12,7 +12,7 @@ fn users() -> Home {
         .into_iter()
         .flat_map(|user| {
             (0..300).map(move |at| {
-                (format!("{user}:{at:04}"), format!("secret of {user} {at} ").repeat(40))
+                (format!("{user}:{at:04}"), format!("secret of {user} {at} ").repeat(60))
             })
         })
         .collect();

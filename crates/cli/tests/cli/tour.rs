@@ -17,7 +17,7 @@ fn planted() -> Home {
 #[test]
 fn the_tour_shows_a_tree_that_stays_whole() {
     let home = planted();
-    for preset in ["wisckey", "lsm", "hashkv", "ktstore"] {
+    for preset in ["wisckey", "lsm", "hashkv", "cleave"] {
         let text = home.run(&["tour", "tree", "--preset", preset]).text();
         for needed in
             ["put", "get", "scan", "update", "collect", "check", "amplification", "byte for byte"]

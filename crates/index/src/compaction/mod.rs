@@ -11,6 +11,7 @@
 //! 3. It may run beside the compactions that its [`Constraints`] listed.
 
 mod types;
+mod level_sizes;
 mod picker;
 pub mod futile;
 mod level0;
@@ -25,6 +26,7 @@ pub mod pieces;
 pub mod placement;
 pub mod job;
 
+pub use level_sizes::level_bytes_for;
 #[cfg(feature = "experiments")]
 pub use level0::compacts_on_seeks;
 pub use level0::{KeySample, TableEnds, table_ends};

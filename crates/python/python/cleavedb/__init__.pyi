@@ -28,7 +28,7 @@ _Path = Union[str, "PathLike[str]"]
 _Ttl = Union[int, float, timedelta]
 _Size = Union[int, str]
 _Durability = Literal["buffered", "os", "sync"]
-_Preset = Literal["ktstore", "hoakv", "hashkv", "wisckey", "ohdb", "lsm"]
+_Preset = Literal["cleave", "ktstore", "hoakv", "hashkv", "wisckey", "ohdb", "lsm"]
 _Compression = Literal["none", "lz4", "zstd", "zstd-dictionary"]
 
 class _Readable(Protocol):

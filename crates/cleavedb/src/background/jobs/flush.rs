@@ -176,13 +176,16 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.counters.flush_written.add(flush_written);
         self.written = flush_written;
         engine.counters.spent(Step::FlushIndex, watch.lap());
-        let made = Growth { level0: writer.bytes() as f64, garbage };
-        let unflushed = engine.commit.log.buffer().written_upto().saturating_sub(sealed.end);
-        engine.throttle.flushed(self.log_bytes(), unflushed, made);
-        // One that has waited does not tell how fast flushes can be.
-        if engine.pacer.flushes_waited() == self.waited_before {
-            engine.throttle.flush_took(self.log_bytes(), self.start.elapsed());
-        }
+        let meanwhile = engine.commit.log.buffer().written_upto().saturating_sub(sealed.end);
+        let (level0, meanwhile) = (writer.bytes() as f64, meanwhile as f64);
+        engine.throttle.flushed(self.log_bytes(), Growth { level0, garbage, meanwhile });
+        let (log, meanwhile) = (engine.options.log(), engine.throttle.growth().meanwhile);
+        log.covered(&engine.options, meanwhile)
+            .into_iter()
+            .for_each(|most| engine.throttle.cover(most));
+        let waited = engine.pacer.flushes_waited().saturating_sub(self.waited_before);
+        let took = self.start.elapsed().saturating_sub(waited);
+        engine.throttle.flush_took(self.log_bytes(), took);
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max();
         engine.throttle.fills_last(crowded);
         Ok(())
@@ -213,13 +216,12 @@ impl Flush<'_> {
         self.sealed.end - self.slot.start
     }
 
-    /// How fast it writes: by what writers add to the log meanwhile. It does not wait if the next
-    /// MemTable is the last one, nor if other databases share its thread.
+    /// How fast it writes: by what writers add to the log meanwhile. It does not wait if another
+    /// full MemTable does, nor if other databases share its thread.
     pub(crate) fn pace(&self) -> Pace {
         let (engine, state) = (self.engine, self.engine.state.load());
         let next = state.memtables.iter().rev().nth(1);
-        let may_wait =
-            state.waiting() < engine.options.memtables_max() && engine.options.crew().is_none();
+        let may_wait = state.waiting() == 1 && engine.options.crew().is_none();
         let Some(next) = next.filter(|_| may_wait) else { return Pace::AtOnce };
         // The pace must not keep the MemTable if a reader keeps the file.
         let (next, start, log) = (Arc::downgrade(next), next.start, engine.commit.log.clone());

@@ -106,12 +106,14 @@ impl SpaceContext<'_> {
 
     pub(crate) fn compaction_options(&self) -> CompactionOptions {
         let common = CompactionOptions::default();
-        let patience = self.options.log().merge_patience(self.state.load().waiting());
+        let state = self.state.load();
+        let patience = self.options.log().merge_patience(state.waiting());
+        let (l0_bytes, l1_bytes) = self.options.level_bytes(state.version.entry_bytes());
         let options = CompactionOptions {
             l0_merge_runs: common.l0_merge_runs * patience,
             level0: self.options.level0(),
-            l0_bytes: self.options.level0_bytes(),
-            l1_bytes: self.options.level1_bytes(),
+            l0_bytes,
+            l1_bytes,
             table_bytes: self.table_bytes(),
             // A table is merged into the next level together with the tables that it overlaps.
             table_bytes_max: self.file_bytes_max() / 2,

@@ -6,8 +6,9 @@ use cleavedb_base::limits::BLOCK;
 use super::Options;
 use crate::settings::tuning::Tuning;
 
-/// Divisors of the disk: for a MemTable or a file that is collected as a whole, for a table, and
-/// for each of the first two levels. From 8 GiB on they exceed the default sizes.
+/// Divisors of the disk: for a MemTable or a file that is collected as a whole, for a table, from
+/// which the sizes of levels follow, and for each of the first two levels, where they are set. From
+/// 8 GiB on they exceed the default sizes.
 const FILE: u64 = 32;
 const TABLE: u64 = 256;
 const LEVEL: u64 = 16;
@@ -34,8 +35,8 @@ impl Options {
             log_file_bytes: within.tuning.log_file_bytes.min(file),
             segment_bytes: within.tuning.segment_bytes.min(file),
             table_bytes: within.tuning.table_bytes.min((bytes / TABLE).max(BLOCK as u64)),
-            level0_bytes: Some(within.level0_bytes().min(level)),
-            level1_bytes: Some(within.level1_bytes().min(level)),
+            level0_bytes: within.tuning.level0_bytes.map(|bytes| bytes.min(level)),
+            level1_bytes: within.tuning.level1_bytes.map(|bytes| bytes.min(level)),
             space_floor: within.tuning.space_floor.min(level),
             ..within.tuning
         };

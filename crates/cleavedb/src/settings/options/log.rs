@@ -33,6 +33,11 @@ const WINDOW: usize = 16 << 20;
 const WINDOW_OF_VALUES: usize = 4 << 20;
 const WINDOW_PART: usize = 12;
 
+/// Bytes that writers write at least while a MemTable is flushed, for each byte of its log: a flush
+/// is four times as fast ([`crate::control::flush_pace`]). And by how much more room they have.
+const LEAST_MEANWHILE: f64 = 0.25;
+const MEANWHILE: f64 = 1.25;
+
 /// Where values go from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogPolicy {
@@ -92,11 +97,37 @@ impl LogPolicy {
         if window_survives && reaches_the_device { Access::Direct } else { Access::Random }
     }
 
-    /// Most log that one MemTable covers, in bytes. Values that move to groups at the flush count
-    /// as memory of the MemTable: until then they are nowhere else.
-    pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
+    /// Bytes of log for which a window has room, for each MemTable. Values that move to groups at
+    /// the flush count as memory of the MemTable: until then they are nowhere else.
+    pub(crate) fn log_bytes_per_memtable(self, options: &Options) -> u64 {
         let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
         options.tuning.memtable_log_bytes.min(most)
+    }
+
+    /// Most log that one MemTable covers, in bytes.
+    pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
+        let usual = self.log_bytes_per_memtable(options);
+        self.covered(options, LEAST_MEANWHILE).map_or(usual, |covered| covered.max(usual))
+    }
+
+    /// Bytes of log for which a window has room, for all MemTables together.
+    pub(crate) fn log_bytes_of_memtables(self, options: &Options) -> u64 {
+        let memtables = (options.memtables_max() as u64).saturating_add(1);
+        self.log_bytes_per_memtable(options).saturating_mul(memtables)
+    }
+
+    /// How much log a MemTable should cover where it gathers what the window holds, and writers
+    /// write `meanwhile` bytes for each byte of its log until its flush has ended. The more it
+    /// gathers, the more is overwritten in it, and is never moved (decision 0068).
+    pub(crate) fn covered(self, options: &Options, meanwhile: f64) -> Option<u64> {
+        let gathers = self == Self::ToGroups && options.gathers();
+        let room = match self.drain(options.durability) {
+            WriteBack::OnPressure => options.window() as u64,
+            WriteBack::Eager => u64::MAX,
+        };
+        let room = self.log_bytes_of_memtables(options).min(room) as f64;
+        let part = 1.0 + MEANWHILE * meanwhile.max(LEAST_MEANWHILE);
+        gathers.then_some((room / part) as u64)
     }
 
     /// Part of the memory that one MemTable may be, as a divisor: where it holds values they are
@@ -122,7 +153,7 @@ impl LogPolicy {
     /// for, to its files: where it does not hold what one MemTable covers, and where changes are
     /// read from the files, nothing would be passed by.
     pub(crate) fn write_back(self, options: &Options, len: usize) -> WriteBack {
-        if (len as u64) < self.log_bytes_per_memtable_max(options) || options.keeps_changes() {
+        if (len as u64) < self.log_bytes_per_memtable(options) || options.keeps_changes() {
             return WriteBack::Eager;
         }
         self.drain(options.durability)
@@ -253,6 +284,24 @@ impl LogPolicy {
 mod tests {
     use super::*;
     use crate::settings::options::Preset;
+
+    #[test]
+    fn a_memtable_gathers_what_writers_leave_of_the_window() {
+        let options = |preset| Options { durability: Durability::Os, ..Options::preset(preset) };
+        let options = Options { memory_bytes: 768 << 20, ..options(Preset::Cleave) };
+        let covered = |options: &Options, meanwhile| {
+            LogPolicy::ToGroups.covered(options, meanwhile).map(|bytes| bytes >> 20)
+        };
+        let of = |meanwhile| covered(&options, meanwhile).unwrap();
+        assert_eq!([0.0, 0.25, 0.5, 1.0, 4.0].map(of), [146, 146, 118, 85, 32]);
+        assert_eq!(options.log_bytes_per_memtable_max() >> 20, 146);
+        let mut short = options.clone();
+        short.tuning.window_bytes = Some(90 << 20);
+        assert_eq!(covered(&short, 1.0), Some(40), "no more than the window has room for");
+        let ktstore = Options { preset: Some(Preset::KtStore), ..options };
+        assert_eq!(covered(&ktstore, 1.0), None, "the presets of papers stay as they are");
+        assert_eq!(ktstore.log_bytes_per_memtable_max(), 64 << 20);
+    }
 
     #[test]
     fn a_memtable_covers_what_becomes_as_much_garbage_as_writers_bear() {

@@ -127,9 +127,7 @@ impl Options {
 
     /// Length of the log window of a new database, in bytes.
     pub(crate) fn window(&self) -> usize {
-        let covered = self
-            .log_bytes_per_memtable_max()
-            .saturating_mul((self.memtables_max() as u64).saturating_add(1));
+        let covered = self.log().log_bytes_of_memtables(self);
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
         self.tuning.window_bytes.unwrap_or_else(|| self.log().window_bytes(self, of_memtables))
     }
@@ -207,6 +205,7 @@ mod tests {
         assert_eq!(sizes(Preset::Lsm), [24, 64, 4, 64]);
         assert_eq!(sizes(Preset::WiscKey), [64, 64, 16, 64]);
         assert_eq!(sizes(Preset::KtStore), [64, 64, 200, 64]);
+        assert_eq!(sizes(Preset::Cleave), [64, 64, 200, 64]);
     }
 
     #[test]

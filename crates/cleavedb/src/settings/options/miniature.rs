@@ -46,8 +46,8 @@ impl Options {
             segment_bytes: part(self.tuning.segment_bytes),
             cache_bytes: Some(part_in_memory(self.cache())),
             table_bytes: divided(self.tuning.table_bytes, LEAST_TABLE),
-            level0_bytes: Some(part(self.level0_bytes())),
-            level1_bytes: Some(part(self.level1_bytes())),
+            level0_bytes: self.tuning.level0_bytes.map(part),
+            level1_bytes: self.tuning.level1_bytes.map(part),
             space_floor: part(self.tuning.space_floor),
             groups,
             ..self.tuning
@@ -112,7 +112,8 @@ mod tests {
         let whole = Options::preset(Preset::HashKv);
         let small = whole.clone().miniature(32);
         assert_eq!(small.memtable() * 32, whole.memtable());
-        assert_eq!(small.level1_bytes() * 32, whole.level1_bytes());
+        let level1 = |options: &Options| options.level_bytes(None).1;
+        assert_eq!(level1(&small) * 32, level1(&whole));
         assert_eq!(
             small.tuning.groups.main_segment_bytes * 32,
             whole.tuning.groups.main_segment_bytes
@@ -121,18 +122,8 @@ mod tests {
         assert_eq!(wisckey.clone().miniature(32).window(), wisckey.window());
         let same = whole.clone().miniature(1);
         let (memtable_bytes, cache_bytes) = (Some(whole.memtable()), Some(whole.cache()));
-        let level0_bytes = Some(whole.level0_bytes());
-        let level1_bytes = Some(whole.level1_bytes());
-        let whole = Options {
-            tuning: Tuning {
-                memtable_bytes,
-                cache_bytes,
-                level0_bytes,
-                level1_bytes,
-                ..whole.tuning
-            },
-            ..whole
-        };
+        let whole =
+            Options { tuning: Tuning { memtable_bytes, cache_bytes, ..whole.tuning }, ..whole };
         assert_eq!(format!("{same:?}"), format!("{whole:?}"));
     }
 }

@@ -1,13 +1,20 @@
-//! Presets: the designs of the papers, a row each.
+//! Presets: the default, and the designs of the papers, a row each.
 
 use cleavedb_index::compaction::Level0;
 use cleavedb_values::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
 
-/// A named design. A database stores the preset that it was created with, whose tuning tools use
-/// for it; its [`ValueLayout`] decides how it can be opened.
+/// A named design. Users need not choose: the default fits whatever they store. A database stores
+/// the preset that it was created with, whose tuning tools use for it; its [`ValueLayout`] decides
+/// how it can be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preset {
+    /// The default, which combines the papers' ideas: short values lie in the tree, with a level 0
+    /// in partitions (OHDB), others in groups of neighbouring keys (KT-Store), and the log window
+    /// gathers as many writes as it holds (WiscKey), so that most of what is overwritten soon is
+    /// never moved.
+    #[default]
+    Cleave,
     /// Baseline: a log-structured merge tree that holds keys and values.
     Lsm,
     /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
@@ -16,8 +23,7 @@ pub enum Preset {
     /// group is collected without the index.
     HashKv,
     /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
-    /// in few long pieces. The default: the best of all presets for most uses.
-    #[default]
+    /// in few long pieces.
     KtStore,
     /// HoaKV: as KT-Store, and values of keys that are used often lie in hot segments, which a hash
     /// index in memory finds.
@@ -35,16 +41,10 @@ pub(crate) struct PresetRow {
     pub(crate) layout: ValueLayout,
     pub(crate) min_separated: Option<usize>,
     pub(crate) level0: Level0,
-    pub(crate) level_bytes: LevelBytes,
     pub(crate) memtables_max: usize,
+    /// Whether a MemTable gathers as much of the log as the window holds.
+    pub(crate) gathers: bool,
 }
-
-/// Bytes of level 0 and of level 1.
-pub(crate) type LevelBytes = (u64, u64);
-
-/// Sizes of levels that hold values, and of levels that hold pointers.
-const OF_VALUES: LevelBytes = (512 << 20, 512 << 20);
-const OF_POINTERS: LevelBytes = (64 << 20, 256 << 20);
 
 /// HashKV: sections 3.2 and 3.3; tagging (3.4) is an option of the paper.
 const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
@@ -72,19 +72,22 @@ const LOG: ValueLayout = ValueLayout::LOG;
 const NONE: Option<usize> = None;
 const ALL: Option<usize> = Some(0);
 const LARGE: Option<usize> = Some(192);
+const MEASURED: Option<usize> = Some(768);
 const WHOLE: Level0 = Level0::Whole;
 const PARTS: Level0 = Level0::Partitions(10);
 
-// The preset, its name, where values are, which leave the index, level 0, the bytes of levels 0 and
-// 1, and the MemTables that may wait.
+// The preset, its name, where values are, which leave the index, level 0, the MemTables that may
+// wait, and whether one gathers what the window holds. The default is first: a layout without a
+// name is that of the first row that has it.
 #[rustfmt::skip]
-const ROWS: [PresetRow; 6] = [
-    row(Preset::Lsm,     "lsm",     INLINE,  NONE,  WHOLE, OF_VALUES,   2),
-    row(Preset::WiscKey, "wisckey", LOG,     ALL,   WHOLE, OF_POINTERS, 3),
-    row(Preset::HashKv,  "hashkv",  HASHKV,  LARGE, WHOLE, OF_POINTERS, 2),
-    row(Preset::KtStore, "ktstore", KTSTORE, LARGE, WHOLE, OF_POINTERS, 2),
-    row(Preset::HoaKv,   "hoakv",   HOAKV,   LARGE, WHOLE, OF_POINTERS, 2),
-    row(Preset::Ohdb,    "ohdb",    INLINE,  NONE,  PARTS, OF_VALUES,   2),
+const ROWS: [PresetRow; 7] = [
+    row(Preset::Cleave,  "cleave",  KTSTORE, MEASURED, PARTS, 2, true),
+    row(Preset::Lsm,     "lsm",     INLINE,  NONE,     WHOLE, 2, false),
+    row(Preset::WiscKey, "wisckey", LOG,     ALL,      WHOLE, 3, false),
+    row(Preset::HashKv,  "hashkv",  HASHKV,  LARGE,    WHOLE, 2, false),
+    row(Preset::KtStore, "ktstore", KTSTORE, LARGE,    WHOLE, 2, false),
+    row(Preset::HoaKv,   "hoakv",   HOAKV,   LARGE,    WHOLE, 2, false),
+    row(Preset::Ohdb,    "ohdb",    INLINE,  NONE,     PARTS, 2, false),
 ];
 
 const fn row(
@@ -93,16 +96,23 @@ const fn row(
     layout: ValueLayout,
     min_separated: Option<usize>,
     level0: Level0,
-    level_bytes: LevelBytes,
     memtables_max: usize,
+    gathers: bool,
 ) -> PresetRow {
-    PresetRow { preset, name, layout, min_separated, level0, level_bytes, memtables_max }
+    PresetRow { preset, name, layout, min_separated, level0, memtables_max, gathers }
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 6] =
-        [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::HoaKv, Self::Ohdb];
+    pub const ALL: [Self; 7] = [
+        Self::Cleave,
+        Self::Lsm,
+        Self::WiscKey,
+        Self::HashKv,
+        Self::KtStore,
+        Self::HoaKv,
+        Self::Ohdb,
+    ];
 
     /// The definition of the preset.
     pub(crate) fn row(self) -> &'static PresetRow {
@@ -181,7 +191,7 @@ mod tests {
         #[cfg(feature = "experiments")]
         {
             let prefix = GroupLayout { partition: Partition::Prefix(2), ..KTSTORE.groups.unwrap() };
-            assert_eq!(Preset::of_layout(&ValueLayout::grouped(prefix)), Preset::KtStore);
+            assert_eq!(Preset::of_layout(&ValueLayout::grouped(prefix)), Preset::Cleave);
         }
     }
 }

@@ -113,7 +113,10 @@ impl Options {
                 "table_bytes must lie between 4 KiB and 64 GiB",
             ),
             (
-                self.level0_bytes() >= 4 << 10 && self.level1_bytes() >= 4 << 10,
+                [self.tuning.level0_bytes, self.tuning.level1_bytes]
+                    .into_iter()
+                    .flatten()
+                    .all(|bytes| bytes >= 4 << 10),
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
         ]

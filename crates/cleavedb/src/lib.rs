@@ -82,7 +82,7 @@ pub mod metrics {
     pub use crate::control::failures::JobKind;
     pub use crate::control::latency::{Operation, OperationLatency};
     pub use crate::control::metrics::{
-        DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Stall, StallCause, Step,
+        Decisions, DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Stall, StallCause, Step,
         ValueFileMetrics,
     };
     pub use crate::control::totals::Totals;

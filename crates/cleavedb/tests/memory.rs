@@ -270,6 +270,11 @@ fn large(preset: Preset) {
 }
 
 #[test]
+fn cleave() {
+    small(Preset::Cleave);
+}
+
+#[test]
 fn lsm() {
     small(Preset::Lsm);
 }

@@ -40,7 +40,7 @@ pub use self::keyspace::{BulkLoad, Keyspace};
 use crate::api::transaction::Commits;
 use crate::background::jobs::removal;
 use crate::background::threads::Threads;
-use crate::background::{maintenance, memtables, pressure, scheduler};
+use crate::background::{give_back, maintenance, memtables, pressure, scheduler};
 use crate::control::debug::debug;
 use crate::control::events;
 use crate::control::events::Event;
@@ -385,14 +385,24 @@ impl Db {
     }
 
     /// Waits until no background work is due. Many deletes, including those in memory, count as due
-    /// then, whatever their compaction costs.
+    /// then, whatever their compaction costs. A small store is flushed, and gives back its window.
     pub fn wait_idle(&self) -> Result<()> {
         self.default.open_engine()?;
         let engine = self.default.inner.writable()?;
         let _patient = engine.dead_reads.wait_idle();
+        engine.rest.end();
+        engine.pacer.be_gentle(false);
         scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range can skip cheaply.
-        if memtables::rotate_dead(engine, MANY / 8) { scheduler::wait_idle(engine) } else { Ok(()) }
+        if memtables::rotate_dead(engine, MANY / 8) {
+            scheduler::wait_idle(engine)?;
+        }
+        if engine.space().window_is_long() {
+            maintenance::flush_all(engine)?;
+            scheduler::wait_idle(engine)?;
+            give_back::give_back_at_rest(engine);
+        }
+        Ok(())
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].

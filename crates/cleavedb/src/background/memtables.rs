@@ -43,6 +43,11 @@ pub(crate) fn rotate_dead(engine: &Engine, least: u64) -> bool {
     rotate_if(engine, |slot| slot.dead(now) >= least)
 }
 
+/// Seals the MemTable for a flush, since nothing was written for some time.
+pub(crate) fn rotate_at_rest(engine: &Engine) {
+    rotate_if(engine, |slot| !slot.table.is_empty());
+}
+
 /// Seals the MemTable for a flush if its lone files, or those in tables that it hides, want one.
 pub(crate) fn rotate_lone(engine: &Engine) {
     rotate_if(engine, |slot| slot.lone.wants_flush(engine.options.memtable() as u64));

@@ -6,6 +6,7 @@ pub(crate) mod memtables;
 pub(crate) mod victims;
 pub(crate) mod pressure;
 pub(crate) mod jobs;
+pub(crate) mod give_back;
 pub(crate) mod scheduler;
 pub(crate) mod threads;
 pub(crate) mod maintenance;

@@ -19,18 +19,18 @@ pub(crate) fn update_pressure(engine: &Engine) {
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     engine.space().note_bytes(&manifest);
-    let options = engine.space().compaction_options();
-    let target = options.l0_bytes;
+    let (target, _) = engine.options.level_bytes(live.version.entry_bytes());
     let level0 = live.version.level_bytes(0);
     let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
     let growth = engine.throttle.growth().level0;
     let mut compaction = Pressure::growing(StallCause::Compaction, level0, start, stop, growth);
     // If damaged tables prevent a compaction, level 0 will not become smaller: writers are slowed,
     // but not stopped for it.
-    let picked = || pick(&live.version, &options, &constraints);
+    let picked = || pick(&live.version, &engine.space().compaction_options(), &constraints);
     if compaction.level >= 1.0 && !merging && picked().is_none() {
         compaction.level = SLOWED;
     }
+    engine.pacer.be_gentle(engine.space().rests());
     let choice = Choice::of(engine, live, &damaged, &survivors);
     let pressure = compaction.max(space_pressure(choice));
     engine.throttle.set(match engine.space().limit_pressure(live) {

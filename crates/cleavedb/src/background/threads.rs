@@ -16,7 +16,7 @@ use cleavedb_base::sync::thread::JoinHandle;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
-use crate::background::{memtables, scheduler};
+use crate::background::{give_back, memtables, scheduler};
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::engine::panic_guard::PanicGuard;
@@ -38,6 +38,9 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 /// the entries that they hide may take any number of bytes. In a store that is in use they are
 /// flushed with their MemTable.
 const DELETES_REST: Duration = Duration::from_secs(1);
+
+/// How long there must have been no request for work before the store may be at rest.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// The kinds of jobs of the thread that flushes, of the one that removes, and of the threads that
 /// compact, the preferred first. Whichever is free creates the next log file: in the course of a
@@ -171,6 +174,13 @@ fn look(engine: &Engine, kinds: &[JobKind]) -> Attempt {
 /// Called when there was no request for work for the time `rest`.
 fn rested(engine: &Engine, rest: Duration) {
     give_back_pages(engine);
+    if rest >= QUIET && engine.space().begins_to_rest() {
+        engine.pacer.be_gentle(true);
+        engine.jobs.wake();
+    }
+    if engine.space().rests() {
+        give_back::give_back_at_rest(engine);
+    }
     if rest >= DELETES_REST && !engine.space().is_disk_full() {
         memtables::rotate_dead(engine, MANY / 2);
         memtables::rotate_over(engine);

@@ -22,7 +22,7 @@ use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::engine::job_state::{Damaged, JobState, SHORT};
-use crate::engine::space::SpaceContext;
+use crate::engine::space::{SpaceContext, rest};
 use crate::operations::commit::Commit;
 use crate::settings::options::Options;
 use crate::store::limit::{extents_rewritten_max, file_rewritten_max, planned, rewritten_max};
@@ -57,14 +57,25 @@ impl Victim {
     }
 }
 
+/// Divisor of the live bytes of a small store for the dead bytes that are always tolerated, and the
+/// least number of these.
+const FLOOR_PART: u64 = 4;
+const FLOOR_MIN: u64 = 8 << 20;
+
 /// The space goal of the options.
 pub(crate) fn space_goal(options: &Options, live: &LiveFiles) -> SpaceGoal {
     let (sizing, index) = (live.groups.partition().sizing(), live.version.largest_level_bytes());
     SpaceGoal {
         amplification: options.space_amplification,
-        floor: options.tuning.space_floor,
+        floor: options.tuning.space_floor.min((live.estimated_live() / FLOOR_PART).max(FLOOR_MIN)),
         beside: sizing.counted_beside(&live.groups, index),
     }
+}
+
+/// The space goal while nothing is written.
+fn at_rest(goal: SpaceGoal) -> SpaceGoal {
+    let amplification = goal.amplification.min(rest::AMPLIFICATION);
+    SpaceGoal { amplification, floor: goal.floor / rest::FLOOR_PART, ..goal }
 }
 
 /// What a choice depends on besides the calls and the agreements of jobs.
@@ -197,7 +208,9 @@ impl<'e> Choice<'e> {
     pub(crate) fn is_over(&self) -> bool {
         let live = self.live;
         let counted = self.counted_bytes();
-        let over = counted > space_goal(self.space.options, live).begin(live.estimated_live());
+        let goal = space_goal(self.space.options, live);
+        let goal = if self.space.rests() { at_rest(goal) } else { goal };
+        let over = counted > goal.begin(live.estimated_live());
         (over || self.space.needs_garbage(live, counted)) && !self.space.reclaims_nothing(counted)
     }
 

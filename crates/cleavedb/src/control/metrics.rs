@@ -1,5 +1,6 @@
 //! Counters and metrics of the database: bytes by cause, operations, and waits of writers.
 
+mod decisions;
 mod prometheus;
 
 use std::time::{Duration, Instant};
@@ -10,6 +11,8 @@ use cleavedb_storage::FileClass;
 
 use crate::control::latency::OperationLatency;
 use crate::control::totals::Totals;
+
+pub use decisions::Decisions;
 
 /// A counter that is only ever added to.
 #[derive(Default)]
@@ -347,6 +350,8 @@ pub struct Metrics {
     pub latencies: Vec<OperationLatency>,
     /// Levels of the index.
     pub levels: Vec<LevelMetrics>,
+    /// What follows from what is stored, and from the work that waits.
+    pub decisions: Decisions,
     /// Log files and segments.
     pub value_files: Vec<ValueFileMetrics>,
     /// Known bytes of log files and segments, including the log in use.

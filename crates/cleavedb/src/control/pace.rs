@@ -19,6 +19,9 @@ use cleavedb_storage::{File, FileLayer, Reserve};
 use crate::control::flush_pace::FlushPace;
 use crate::control::metrics::Counter;
 
+/// What jobs write in a second while none is urgent, in bytes.
+const GENTLE: u64 = 32 << 20;
+
 /// Divisor of the rate for what compactions and collections may write whatever flushes do.
 const LEAST_PART: u64 = 10;
 
@@ -80,6 +83,8 @@ impl Account {
 pub(crate) struct Pacer {
     /// Bytes per second; 0 for no limit.
     rate: AtomicU64,
+    /// Whether no job is urgent: then there is a limit.
+    gentle: AtomicBool,
     /// Number of reasons for which no job waits now.
     rushes: AtomicUsize,
     /// Number of callers that wait for flushes.
@@ -120,6 +125,7 @@ impl Pacer {
     pub(crate) fn new(rate: Option<u64>, waits: bool, reserve: Arc<Reserve>) -> Arc<Self> {
         Arc::new(Self {
             rate: AtomicU64::new(rate.unwrap_or(0)),
+            gentle: AtomicBool::new(false),
             rushes: AtomicUsize::new(0),
             hurries: AtomicUsize::new(0),
             hurried: AtomicBool::new(false),
@@ -139,6 +145,20 @@ impl Pacer {
         // What was charged at the old rate need not be paid.
         *self.account.lock() = Account::default();
         self.changed.notify_all();
+    }
+
+    /// Has jobs write slowly, so that reads go on beside them, or as fast as they can.
+    pub(crate) fn be_gentle(&self, gentle: bool) {
+        // Relaxed: no other memory depends on it.
+        self.gentle.store(gentle, Ordering::Relaxed);
+    }
+
+    /// Bytes per second; 0 for no limit.
+    fn rate(&self) -> u64 {
+        match self.rate.load(Ordering::Acquire) {
+            0 if self.gentle.load(Ordering::Relaxed) => GENTLE,
+            rate => rate,
+        }
     }
 
     /// No job waits while the guard is there.
@@ -190,7 +210,7 @@ impl Pacer {
         if let (Pace::Flush(flush), true) = (pace, self.waits) {
             self.write_of_flush(bytes as u64, flush);
         }
-        if self.rate.load(Ordering::Acquire) > 0 {
+        if self.rate() > 0 {
             self.write_at_rate(bytes as u64, pace);
         }
     }
@@ -230,7 +250,7 @@ impl Pacer {
             let start = Instant::now();
             loop {
                 let pause = account.pause(self.begin.elapsed());
-                let rate = self.rate.load(Ordering::Acquire);
+                let rate = self.rate();
                 if pause.is_zero() || rate == 0 || self.is_rushed() {
                     break;
                 }
@@ -238,7 +258,7 @@ impl Pacer {
             }
             self.paused.add(start.elapsed().as_nanos() as u64);
         }
-        let rate = self.rate.load(Ordering::Acquire);
+        let rate = self.rate();
         if rate > 0 {
             account.charge(bytes, rate, pace, self.begin.elapsed());
         }

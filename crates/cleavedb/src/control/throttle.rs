@@ -236,6 +236,14 @@ impl Throttle {
         self.nanos_per_mib.load(Ordering::Relaxed) == 0
     }
 
+    /// The pace to which writers are slowed down, in bytes per second, and what they would wait
+    /// for, if they are.
+    pub(crate) fn pace(&self) -> Option<(u64, StallCause)> {
+        let nanos = self.nanos_per_mib.load(Ordering::Relaxed);
+        let pace = (1_000_000_000u64 << 20).checked_div(nanos)?;
+        Some((pace, self.state.lock().cause?))
+    }
+
     /// The cause for which writers must wait now, if they must.
     pub(crate) fn stop(&self) -> Option<StallCause> {
         if self.is_idle() {
@@ -295,11 +303,16 @@ mod tests {
             }
             assert!(pauses.as_nanos() > last, "{amount}: {pauses:?}");
             assert_eq!(throttle.stop(), None);
+            let slowed = throttle.pace();
+            assert!(slowed.is_some_and(|(pace, cause)| {
+                pace >= SLOWEST as u64 && cause == StallCause::Compaction
+            }));
             last = pauses.as_nanos();
             throttle.set(Pressure::of(StallCause::Space, 100, 10, 100));
             assert_eq!(throttle.stop(), Some(StallCause::Space));
             throttle.set(Pressure::of(StallCause::Space, 10, 10, 100));
             assert_eq!((throttle.stop(), throttle.pause(1 << 30, now)), (None, None));
+            assert_eq!(throttle.pace(), None);
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod panic_guard;
 pub(crate) mod expiry;
 mod changes;
 pub(crate) mod hot;
+mod decisions;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ use crate::engine::hot::Apart;
 use crate::engine::job_state::Jobs;
 use crate::engine::range_tombstones::RangeNumbers;
 use crate::engine::space::SpaceContext;
+use crate::engine::space::rest::StoreAtRest;
 use crate::operations::catalog::Catalog;
 use crate::operations::commit::Commit;
 use crate::settings::filter::JobFilter;
@@ -123,6 +125,7 @@ pub(crate) struct Engine {
     /// A random number that differs at each open.
     pub(crate) salt: u64,
     pub(crate) dead_reads: DeadReads,
+    pub(crate) rest: StoreAtRest,
     /// The locks of the directories. Released last, since no other process may use the directories
     /// before.
     pub(crate) locks: Mutex<Vec<Lock>>,
@@ -143,6 +146,7 @@ impl Engine {
             full: &self.full,
             counters: &self.counters,
             dead_reads: &self.dead_reads,
+            rest: &self.rest,
         }
     }
 

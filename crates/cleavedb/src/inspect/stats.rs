@@ -119,11 +119,12 @@ pub(crate) fn latencies(latencies: &Option<Box<Latencies>>, reset: bool) -> Vec<
     latencies.as_ref().map(|latencies| latencies.measured(reset)).unwrap_or_default()
 }
 
-/// The `others`, with those of memory, and the hits of the caches.
+/// The `others`, with those of memory, the hits of the caches, and what was decided.
 fn memory(engine: &Engine, state: &ReadState, others: Metrics) -> Metrics {
     let cache = engine.tables.cache().stats();
     let records = engine.records.as_ref().map(RecordCache::stats).unwrap_or_default();
     Metrics {
+        decisions: engine.decisions(),
         memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
         unflushed_bytes: unflushed(&engine.commit.log, state),
         unflushed_data: unflushed_data(engine, state),

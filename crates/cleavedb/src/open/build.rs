@@ -18,6 +18,7 @@ use crate::control::pace::Pacer;
 use crate::control::throttle::Throttle;
 use crate::engine::job_state::Jobs;
 use crate::engine::range_tombstones::RangeNumbers;
+use crate::engine::space::rest::StoreAtRest;
 use crate::engine::value_files;
 use crate::engine::{Engine, Primary};
 use crate::open::catalog_load;
@@ -93,7 +94,7 @@ pub(crate) fn build(
         punching: Mutex::new(()),
         apart: open_apart(database_id, &options, &live, earlier),
         jobs,
-        throttle: Throttle::covering(options.log().covered(&options, 1.0)),
+        throttle: Throttle::covering(options.log().covered_at_first(&options)),
         limit,
         full,
         preallocated_log: Mutex::new(None),
@@ -108,6 +109,7 @@ pub(crate) fn build(
         totals_before: live.totals,
         salt: recovered.salt,
         dead_reads: DeadReads::default(),
+        rest: StoreAtRest::default(),
         options,
         range_numbers: RangeNumbers::default(),
         gate: Gate::new(intent),

@@ -9,12 +9,10 @@
 
 use cleavedb_base::{ErrorKind, KeyspaceId, Result, SeqNo};
 
-use crate::background::jobs::removal;
 use crate::background::maintenance::{self, ignore_no_space};
-use crate::background::{range_collection, scheduler};
+use crate::background::{give_back, range_collection, scheduler};
 use crate::engine::Engine;
 use crate::open::session;
-use crate::open::session::WINDOW_MIN;
 use crate::operations::bounds::Bounds;
 use crate::operations::commit::Commit;
 
@@ -32,7 +30,7 @@ pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
     if pass.lacked_room || engine.has_apart() {
         pass = collect_once(engine, upto)?;
     }
-    shrink(engine)?;
+    give_back::give_back(engine)?;
     pass.damage
 }
 
@@ -43,27 +41,6 @@ fn is_log_long(commit: &Commit) -> bool {
     let append = commit.append();
     let begun = append.appender.is_begun();
     begun && append.appender.end() - append.appender.file().base > LOG_MAX
-}
-
-/// Gives back what grew with data that is gone: the window, what is reserved for log files, and of
-/// the reserve for a full disk what is more than the data needs now.
-fn shrink(engine: &Engine) -> Result<()> {
-    // With the log files that would be used again.
-    removal::purge(engine);
-    let mut append = engine.commit.open_append()?;
-    if let Some(next) = &mut *engine.preallocated_log.lock() {
-        next.give_back()?;
-    }
-    // All log is drained, as before the window grows: its bytes get other places.
-    engine.commit.drain_all(&mut append)?;
-    let log = &engine.commit.log;
-    if log.buffer().len() > WINDOW_MIN as u64 {
-        log.shrink_window(&*engine.storage, &append.appender, WINDOW_MIN)?;
-    }
-    log.give_back(&mut append.appender)?;
-    drop(append);
-    engine.space().cut_reserve();
-    Ok(())
 }
 
 /// How a pass has ended.

@@ -21,6 +21,7 @@ use cleavedb_storage::{
 };
 use cleavedb_values::ValueFileEdit;
 
+use crate::background::give_back::WINDOW_MIN;
 use crate::background::jobs::removal;
 use crate::background::{log_files, log_retention};
 use crate::engine::Engine;
@@ -39,9 +40,6 @@ use crate::writes::write::{self, Terms};
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
 /// if MemTables are small.
 const REPLAYED_MAX: u64 = 1 << 20;
-
-/// Length of a new window, in bytes.
-pub(crate) const WINDOW_MIN: usize = 64 << 10;
 
 /// The log at the beginning of a session.
 struct BegunLog {

@@ -1,10 +1,11 @@
 //! The default preset: what it decides by itself.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb::layout::ValueLayout;
 use cleavedb::tuning::Level0;
-use cleavedb::{Db, Options, Preset};
+use cleavedb::{Background, Db, Durability, Options, Preset};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
@@ -73,6 +74,24 @@ fn values_of_mixed_lengths_go_where_they_belong() {
     }
 }
 
+/// What was decided is told, and follows from what is stored.
+#[test]
+fn decisions_are_told() {
+    let db = open(&Sim::new(), &options());
+    let made = db.metrics().decisions;
+    assert_eq!((made.separated_from, made.entry_bytes), (Some(768), None));
+    assert_eq!((made.level0_bytes, made.level1_bytes, made.slowed), (8 << 10, 32 << 10, None));
+    for key in 0..50u8 {
+        db.put([key], [key; 300]).unwrap();
+    }
+    db.flush().unwrap();
+    let later = db.metrics().decisions;
+    assert!(later.entry_bytes.is_some_and(|mean| (300..330).contains(&mean)), "{later:?}");
+    assert_eq!((later.level0_bytes, later.level1_bytes), (64 << 10, 64 << 10));
+    let text = db.metrics().to_prometheus(&[]);
+    assert!(text.contains("\ncleavedb_level_goal_bytes{level=\"0\"} 65536\n"), "{text}");
+}
+
 /// A store keeps the preset that it was created with, also where the default was another then.
 #[test]
 fn a_store_without_a_choice_has_the_default_and_others_keep_theirs() {
@@ -91,4 +110,61 @@ fn a_store_without_a_choice_has_the_default_and_others_keep_theirs() {
     let db = Db::open(&old, Options::preset(Preset::Cleave)).unwrap();
     let layout: ValueLayout = db.options().layout();
     assert_eq!(layout, Options::preset(Preset::KtStore).layout());
+}
+
+/// The default sizes: a window of many MiB, which a store of a few MiB does not keep.
+#[test]
+fn a_small_store_gives_its_window_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::Os,
+        background: Background::Threads(1),
+        ..Options::preset(Preset::Cleave)
+    };
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    let write = |from: u32| {
+        for key in from..from + 20_000 {
+            db.put(key.to_be_bytes(), [key as u8; 1000]).unwrap();
+        }
+    };
+    write(0);
+    let most = db.metrics().window_memory;
+    assert!(most >= 16 << 20, "the window has grown to {most} bytes");
+    db.wait_idle().unwrap();
+    assert!(db.metrics().window_memory <= 64 << 10);
+    // What is written then is kept as before, and so is what is not flushed at the next open.
+    write(10_000);
+    drop(db);
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    for key in 0..30_000u32 {
+        assert_eq!(db.get(key.to_be_bytes()).unwrap().unwrap(), [key as u8; 1000][..]);
+    }
+}
+
+/// A store that is written no more falls below what writers may leave, without a call.
+#[test]
+fn a_store_at_rest_takes_little_more_than_what_is_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options { durability: Durability::Os, ..Options::preset(Preset::Cleave) };
+    (options.tuning.space_floor, options.tuning.log_file_bytes) = (8 << 20, 1 << 20);
+    (options.tuning.memtable_bytes, options.tuning.window_bytes) = (Some(2 << 20), Some(8 << 20));
+    options.space_amplification = 1.8;
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    let put = |key: u64, n: u64| db.put((key as u32).to_be_bytes(), [n as u8; 1000]).unwrap();
+    (0..30_000).for_each(|key| put(key, key));
+    // Drawn keys, so that every group has some that are dead.
+    (0..60_000u64).for_each(|n| put((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 30_000, n));
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let amplification = || db.metrics().space_amplification();
+    let (begin, before) = (Instant::now(), amplification());
+    while amplification() > 1.17 {
+        let waited = begin.elapsed();
+        assert!(waited < Duration::from_secs(60), "{before}, {} after {waited:?}", amplification());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(before > 1.18, "the test has nothing to wait for: {before}");
+    for key in 0..30_000u32 {
+        assert!(db.get(key.to_be_bytes()).unwrap().is_some());
+    }
 }

@@ -30,13 +30,15 @@ fn stats_explain_themselves() {
     let text = home.run(&["stats"]).text();
     assert!(text.lines().count() <= 14 && text.contains(" live, "), "{text}");
     let text = home.run(&["stats", "--all"]).text();
-    for needed in
-        ["preset cleave", "level", "tables", ".grp", "live", "dead", "space", "write", "read"]
-    {
+    let decided = "so level 0 may have 64.0 MiB and level 1 256 MiB; a MemTable covers at most";
+    let others = ["preset cleave", "level", "tables", ".grp", "live", "dead", "space", "write"];
+    for needed in others.into_iter().chain(["read", decided, "writers are not slowed"]) {
         assert!(text.contains(needed), "{needed} is not in:\n{text}");
     }
     let stats = home.run(&["stats", "--json"]).json().remove(0);
     assert_eq!(stats["preset"], json!("cleave"));
+    assert_eq!(stats["decided"]["level1_bytes"], json!(256 << 20));
+    assert_eq!(stats["decided"]["writers_bytes_per_second"], json!(null));
     assert!(number(&stats["space"], "live_bytes") > 200.0 * 2000.0);
     assert!(number(&stats["space"], "space_amplification") >= 1.0);
     assert!(stats["levels"].as_array().is_some_and(|levels| !levels.is_empty()));

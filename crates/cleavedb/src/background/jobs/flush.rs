@@ -179,15 +179,14 @@ impl<'e> Job<'e> for Flush<'e> {
         let meanwhile = engine.commit.log.buffer().written_upto().saturating_sub(sealed.end);
         let (level0, meanwhile) = (writer.bytes() as f64, meanwhile as f64);
         engine.throttle.flushed(self.log_bytes(), Growth { level0, garbage, meanwhile });
-        let (log, meanwhile) = (engine.options.log(), engine.throttle.growth().meanwhile);
-        log.covered(&engine.options, meanwhile)
-            .into_iter()
-            .for_each(|most| engine.throttle.cover(most));
+        let covered = engine.space().covered(engine.throttle.growth().meanwhile);
+        covered.into_iter().for_each(|most| engine.throttle.cover(most));
         let waited = engine.pacer.flushes_waited().saturating_sub(self.waited_before);
         let took = self.start.elapsed().saturating_sub(waited);
         engine.throttle.flush_took(self.log_bytes(), took);
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max();
         engine.throttle.fills_last(crowded);
+        engine.trace_decisions();
         Ok(())
     }
 

@@ -164,6 +164,7 @@ impl Metrics {
         for level in &self.levels {
             text.figure(&[("level", &level.level.to_string())], level.bytes);
         }
+        self.decided(text);
         if let (Some(limit), Some(used)) = (self.space_limit, self.space_used) {
             text.gauge("space_limit_bytes", "Most bytes of all files.", limit);
             text.gauge("space_used_bytes", "Bytes of all files.", used);
@@ -178,6 +179,19 @@ impl Metrics {
             text.gauge("hot_bytes", "Bytes of hot segments.", hot.bytes);
             text.gauge("hot_live_bytes", "Their bytes in use.", hot.live_bytes);
         }
+    }
+
+    /// What follows from what is stored, and from the work that waits.
+    fn decided(&self, text: &mut Exposition) {
+        let made = &self.decisions;
+        text.begin("level_goal_bytes", "gauge", "Bytes that a level of the index may have.");
+        text.figure(&[("level", "0")], made.level0_bytes);
+        text.figure(&[("level", "1")], made.level1_bytes);
+        let covers = "Most log that the next MemTable covers.";
+        text.gauge("memtable_log_goal_bytes", covers, made.memtable_log_bytes);
+        let pace = made.slowed.map_or(0, |(pace, _)| pace);
+        let about = "Pace to which writers are slowed down; 0 if they are not.";
+        text.gauge("writers_pace_bytes_per_second", about, pace);
     }
 
     /// Memory, by use.

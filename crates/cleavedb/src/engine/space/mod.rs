@@ -1,6 +1,7 @@
 //! The engine's use of space: the length at which files end, the reserve for a full disk, and the
 //! budget below a space limit.
 
+pub(crate) mod rest;
 pub(crate) mod sizes;
 pub(crate) mod reserve;
 pub(crate) mod budget;
@@ -12,6 +13,7 @@ use cleavedb_storage::log::Log;
 use crate::control::metrics::Counters;
 use crate::control::throttle::Throttle;
 use crate::engine::job_state::Jobs;
+use crate::engine::space::rest::StoreAtRest;
 use crate::settings::options::Options;
 use crate::store::dead::DeadReads;
 use crate::store::full_disk::FullDisk;
@@ -33,4 +35,5 @@ pub(crate) struct SpaceContext<'e> {
     pub(crate) full: &'e FullDisk,
     pub(crate) counters: &'e Counters,
     pub(crate) dead_reads: &'e DeadReads,
+    pub(crate) rest: &'e StoreAtRest,
 }

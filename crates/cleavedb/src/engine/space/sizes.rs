@@ -10,7 +10,7 @@ use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_index::compaction::CompactionOptions;
 use cleavedb_index::table_handle::TableHandle;
 
-use crate::engine::space::SpaceContext;
+use crate::engine::space::{SpaceContext, rest};
 use crate::engine::value_files;
 use crate::store::limit::Limit;
 use crate::store::manifest::Manifest;
@@ -22,6 +22,11 @@ const SHARE: u64 = 4;
 const SHARE_LEAST: u64 = 512 << 10;
 
 pub(crate) const MOST: u64 = 64 << 20;
+
+/// Divisor of a store for the window that it keeps once it is written no more, and a length, in
+/// bytes, that is not worth a change.
+const WINDOW_OF_STORE: u64 = 8;
+const WINDOW_SHORT: u64 = 8 << 20;
 
 /// Number of short tables that fit the reserve.
 const TABLES: u64 = 64;
@@ -81,7 +86,18 @@ impl SpaceContext<'_> {
 
     /// Length at which a log file ends.
     pub(crate) fn log_file_bytes(&self) -> u64 {
-        self.options.log().file_bytes(self.options, self.file_bytes_max())
+        self.options.log().file_bytes(self.options, self.bytes(), self.file_bytes_max())
+    }
+
+    /// Whether the window takes more than its part of a small store, once nothing needs it.
+    pub(crate) fn window_is_long(&self) -> bool {
+        self.log.buffer().len() > (self.bytes() / WINDOW_OF_STORE).max(WINDOW_SHORT)
+    }
+
+    /// How much log a MemTable should cover where it gathers what the window holds, and writers
+    /// write `meanwhile` bytes for each byte of its log until its flush has ended.
+    pub(crate) fn covered(&self, meanwhile: f64) -> Option<u64> {
+        self.options.log().covered(self.options, self.log.buffer().len(), meanwhile)
     }
 
     /// Length at which a segment of survivors ends.
@@ -104,11 +120,23 @@ impl SpaceContext<'_> {
         self.options.tuning.table_bytes.min(short)
     }
 
+    /// Whether the store begins to rest: whether nothing was written since the last look.
+    pub(crate) fn begins_to_rest(&self) -> bool {
+        self.rest.look(self.counters.user_bytes.get())
+    }
+
+    /// Whether nothing was written for some time.
+    pub(crate) fn rests(&self) -> bool {
+        self.rest.lasts(self.counters.user_bytes.get())
+    }
+
     pub(crate) fn compaction_options(&self) -> CompactionOptions {
         let common = CompactionOptions::default();
         let state = self.state.load();
         let patience = self.options.log().merge_patience(state.waiting());
         let (l0_bytes, l1_bytes) = self.options.level_bytes(state.version.entry_bytes());
+        let least = || state.version.largest_level_bytes() / rest::LEVEL0_PART;
+        let l0_bytes = if self.rests() { l0_bytes.min(least().max(1)) } else { l0_bytes };
         let options = CompactionOptions {
             l0_merge_runs: common.l0_merge_runs * patience,
             level0: self.options.level0(),

@@ -38,6 +38,11 @@ const WINDOW_PART: usize = 12;
 const LEAST_MEANWHILE: f64 = 0.25;
 const MEANWHILE: f64 = 1.25;
 
+/// Divisor of a store for the length of log files where the log stays in the window, and their
+/// least and greatest length, in bytes.
+const UNWRITTEN_OF_STORE: u64 = 16;
+const UNWRITTEN: (u64, u64) = (4 << 20, 24 << 20);
+
 /// Where values go from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogPolicy {
@@ -107,7 +112,8 @@ impl LogPolicy {
     /// Most log that one MemTable covers, in bytes.
     pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
         let usual = self.log_bytes_per_memtable(options);
-        self.covered(options, LEAST_MEANWHILE).map_or(usual, |covered| covered.max(usual))
+        let covered = self.covered(options, options.window() as u64, LEAST_MEANWHILE);
+        covered.map_or(usual, |covered| covered.max(usual))
     }
 
     /// Bytes of log for which a window has room, for all MemTables together.
@@ -116,18 +122,26 @@ impl LogPolicy {
         self.log_bytes_per_memtable(options).saturating_mul(memtables)
     }
 
-    /// How much log a MemTable should cover where it gathers what the window holds, and writers
-    /// write `meanwhile` bytes for each byte of its log until its flush has ended. The more it
-    /// gathers, the more is overwritten in it, and is never moved (decision 0068).
-    pub(crate) fn covered(self, options: &Options, meanwhile: f64) -> Option<u64> {
+    /// How much log a MemTable should cover where it gathers what the window of `window` bytes
+    /// holds, and writers write `meanwhile` bytes for each byte of its log until its flush has
+    /// ended. The more it gathers, the more is overwritten in it, and is never moved (decision
+    /// 0068).
+    pub(crate) fn covered(self, options: &Options, window: u64, meanwhile: f64) -> Option<u64> {
         let gathers = self == Self::ToGroups && options.gathers();
         let room = match self.drain(options.durability) {
-            WriteBack::OnPressure => options.window() as u64,
+            WriteBack::OnPressure => window,
             WriteBack::Eager => u64::MAX,
         };
         let room = self.log_bytes_of_memtables(options).min(room) as f64;
         let part = 1.0 + MEANWHILE * meanwhile.max(LEAST_MEANWHILE);
         gathers.then_some((room / part) as u64)
+    }
+
+    /// How much log the first MemTable should cover, as [`Self::covered`] has it: as much as in a
+    /// load. The window will have grown by then; and the first flush of a store divides its keys
+    /// into groups, the better the more keys it has.
+    pub(crate) fn covered_at_first(self, options: &Options) -> Option<u64> {
+        self.covered(options, options.window() as u64, 1.0)
     }
 
     /// Part of the memory that one MemTable may be, as a divisor: where it holds values they are
@@ -159,10 +173,23 @@ impl LogPolicy {
         self.drain(options.durability)
     }
 
-    /// Length at which a log file ends. Where the log is the value store, a collection rewrites a
-    /// file, in at most `rewritten_max` bytes; otherwise files are removed as a whole.
-    pub(crate) fn file_bytes(self, options: &Options, rewritten_max: u64) -> u64 {
-        let most = if self == Self::Stay { rewritten_max } else { u64::MAX };
+    /// Whether the window holds all that MemTables cover, and a MemTable gathers what it holds.
+    fn gathers_in_window(self, options: &Options) -> bool {
+        options.gathers() && self.drain(options.durability) == WriteBack::OnPressure
+    }
+
+    /// Length at which a log file of a store of `bytes` bytes ends. Where the log is the value
+    /// store, a collection rewrites a file, in at most `rewritten_max` bytes; otherwise files are
+    /// removed as a whole. Where the log stays in the window its files are hardly ever written, but
+    /// take their space.
+    pub(crate) fn file_bytes(self, options: &Options, bytes: u64, rewritten_max: u64) -> u64 {
+        let most = match self {
+            Self::Stay => rewritten_max,
+            _ if self.gathers_in_window(options) => {
+                (bytes / UNWRITTEN_OF_STORE).clamp(UNWRITTEN.0, UNWRITTEN.1)
+            }
+            _ => u64::MAX,
+        };
         options.tuning.log_file_bytes.min(most)
     }
 
@@ -289,18 +316,27 @@ mod tests {
     fn a_memtable_gathers_what_writers_leave_of_the_window() {
         let options = |preset| Options { durability: Durability::Os, ..Options::preset(preset) };
         let options = Options { memory_bytes: 768 << 20, ..options(Preset::Cleave) };
-        let covered = |options: &Options, meanwhile| {
-            LogPolicy::ToGroups.covered(options, meanwhile).map(|bytes| bytes >> 20)
+        let covered = |options: &Options, window: u64, meanwhile| {
+            LogPolicy::ToGroups.covered(options, window << 20, meanwhile).map(|bytes| bytes >> 20)
         };
-        let of = |meanwhile| covered(&options, meanwhile).unwrap();
+        let of = |meanwhile| covered(&options, 200, meanwhile).unwrap();
         assert_eq!([0.0, 0.25, 0.5, 1.0, 4.0].map(of), [146, 146, 118, 85, 32]);
         assert_eq!(options.log_bytes_per_memtable_max() >> 20, 146);
-        let mut short = options.clone();
-        short.tuning.window_bytes = Some(90 << 20);
-        assert_eq!(covered(&short, 1.0), Some(40), "no more than the window has room for");
+        assert_eq!(covered(&options, 90, 1.0), Some(40), "a window that is still short");
         let ktstore = Options { preset: Some(Preset::KtStore), ..options };
-        assert_eq!(covered(&ktstore, 1.0), None, "the presets of papers stay as they are");
+        assert_eq!(covered(&ktstore, 200, 1.0), None, "the presets of papers stay as they are");
         assert_eq!(ktstore.log_bytes_per_memtable_max(), 64 << 20);
+    }
+
+    #[test]
+    fn log_files_that_are_not_written_are_short() {
+        let options = Options { durability: Durability::Os, ..Options::preset(Preset::Cleave) };
+        let of = |options: &Options, mib: u64| {
+            LogPolicy::ToGroups.file_bytes(options, mib << 20, u64::MAX) >> 20
+        };
+        assert_eq!([1, 128, 256, 4000].map(|mib| of(&options, mib)), [4, 8, 16, 24]);
+        let synced = Options { durability: Durability::Sync, ..options };
+        assert_eq!(of(&synced, 1), 64, "its log files are written");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cleavedb::metrics::{HotMetrics, OperationLatency, Totals};
+use cleavedb::metrics::{Decisions, HotMetrics, OperationLatency, Totals};
 use cleavedb::{FileClass, Metrics, Options, open_files};
 use serde_json::{Map, Value, json};
 
@@ -47,6 +47,7 @@ fn content(stats: &Stats<'_>) -> Value {
         "bytes_cut": opened.bytes_cut,
         "directories": Vec::from_iter(directories),
         "levels": Vec::from_iter(levels),
+        "decided": decided(&metrics.decisions),
         "runs": stats.runs(),
         "filter_bits": options.tuning.filter_bits,
         "space": space,
@@ -58,6 +59,18 @@ fn content(stats: &Stats<'_>) -> Value {
         "retained_log_bytes": metrics.retained_log_bytes,
         "retained_log_files": metrics.retained_log_files,
         "oldest_change": metrics.oldest_change,
+    })
+}
+
+/// What the database has decided by itself.
+fn decided(made: &Decisions) -> Value {
+    json!({
+        "entry_bytes": made.entry_bytes,
+        "level0_bytes": made.level0_bytes,
+        "level1_bytes": made.level1_bytes,
+        "memtable_log_bytes": made.memtable_log_bytes,
+        "writers_bytes_per_second": made.slowed.map(|(pace, _)| pace),
+        "writers_wait_for": made.slowed.map(|(_, cause)| cause.name()),
     })
 }
 

@@ -255,6 +255,7 @@ impl fmt::Display for Stats<'_> {
         }
         writeln!(f, "{}", self.options.layout())?;
         if self.all {
+            work::decided(&self.metrics, f)?;
             work::machine(&self.metrics, f)?;
         }
         if self.space.unflushed_bytes > 0 {

@@ -82,12 +82,14 @@ impl Policy for Partitioned {
     }
 }
 
-/// How full level 0 is without regard to buckets. A cut run counts for each of its tables: the
-/// limit is multiplied by the number of partitions.
+/// How full level 0 is without regard to buckets. A table of a cut run is a part of it; one that is
+/// not worth a file is a run that was too small to be cut: short sessions leave one each.
 fn as_one(picker: &Picker<'_>) -> f64 {
-    let tables = picker.version.runs().iter().map(|run| run.set.tables().len());
-    let partitions = picker.options.level0.partitions();
-    super::fullness_by(picker, tables.sum(), partitions * picker.options.l0_runs_max)
+    let CompactionOptions { level0, l0_runs_max, .. } = *picker.options;
+    let (partitions, least) = (level0.partitions(), picker.options.table_bytes_min());
+    let tables = picker.version.runs().iter().flat_map(|run| run.set.tables());
+    let parts = tables.map(|table| if table.meta().size < least { partitions } else { 1 });
+    super::fullness_by(picker, parts.sum(), partitions * l0_runs_max)
 }
 
 fn fullness_of(picker: &Picker<'_>, bucket: &Bucket) -> f64 {

@@ -66,9 +66,11 @@ const SEEDS: u64 = 60;
 /// A check from a seed: the failure that it finds.
 type Check = fn(u64) -> Result<(), String>;
 
-/// The design that a seed stands for.
+/// The design that a seed stands for. The default preset has the layout of `ktstore`: without it
+/// bugs that few seeds find are found by the seeds that were found for them.
 fn design(seed: u64) -> Setup {
-    let designs = Setup::every_design();
+    let mut designs = Setup::every_design();
+    designs.retain(|setup| setup.options.preset != Some(Preset::Cleave));
     designs[seed as usize % designs.len()].clone()
 }
 

@@ -19,6 +19,10 @@ pub enum Bug {
     DirtyTablesKept,
     /// A collection of a range overlooks snapshots that see what was deleted.
     OldReadersOverlooked,
+    /// A database does not leave file numbers to the copy that is to take its place.
+    MigrationNumbersUnreserved,
+    /// A copy goes on that is one of an older state of the database.
+    MigrationOfAnotherState,
     /// A destroyed database loses its data before its manifest.
     DataBeforeManifest,
     /// The run of a collection leaves out tombstones.

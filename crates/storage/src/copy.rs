@@ -28,6 +28,12 @@ pub fn link(from: &dyn Storage, name: &Name, to: &dyn Storage) -> io::Result<boo
     }
 }
 
+/// Removes the empty subdirectory `name` of `directory`, where that is one of the file system.
+pub fn remove_dir(directory: &dyn Storage, name: &str) -> io::Result<()> {
+    let Some(directory) = directory.descriptor() else { return Ok(()) };
+    Ok(rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)?)
+}
+
 /// Whether two files have the same bytes in these ranges, each an offset and a length.
 pub fn is_same(
     one: &dyn File,

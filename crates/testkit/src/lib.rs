@@ -53,6 +53,7 @@ pub mod compressed;
 pub mod together;
 pub mod golden;
 pub mod destroyed;
+pub mod migrated;
 pub mod child;
 pub mod program;
 

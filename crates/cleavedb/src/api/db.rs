@@ -13,6 +13,7 @@ mod checkpoints;
 mod changes;
 mod statistics;
 mod destruction;
+mod migration;
 mod for_tests;
 #[cfg(test)]
 mod range_tombstone_tests;
@@ -37,6 +38,7 @@ use cleavedb_storage::{Disk, Storage};
 
 pub use self::builder::Builder;
 pub use self::keyspace::{BulkLoad, Keyspace};
+pub use self::migration::MigrateReport;
 use crate::api::transaction::Commits;
 use crate::background::jobs::removal;
 use crate::background::threads::Threads;
@@ -48,6 +50,7 @@ use crate::control::failures::JobKind;
 use crate::control::gate::Intent;
 use crate::control::progress::Progress;
 use crate::copies::backup_record::check_no_backup;
+use crate::copies;
 use crate::copies::follow::Follower;
 use crate::engine::Engine;
 use crate::inspect::check::{self, CheckReport};
@@ -244,8 +247,12 @@ impl Db {
             let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, create)?);
             Ok(wrap(path, disk))
         };
-        Self::open_all(first, Some(path), &mut volume, options, intent, random_id())
-            .map_err(|e| e.with("path", path.display()))
+        let opened = Self::open_all(first, Some(path), &mut volume, options, intent, random_id());
+        let db = opened.map_err(|e| e.with("path", path.display()))?;
+        if intent == Intent::Write {
+            copies::migration::remove_installed(db.engine(), path);
+        }
+        Ok(db)
     }
 
     /// Opens the database in `storage`, which has no volumes; a new one gets the id `new_id`. For

@@ -10,7 +10,10 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{FileKind, Storage, copy};
 
 use crate::control::progress::Progress;
-use crate::copies::moment::{CheckpointReport, CopySource, Copying, Links, SourceFile};
+use crate::copies::moment::{
+    CheckpointReport, CopyMoment, CopySource, Copying, Links, SourceFile,
+};
+use crate::engine::Engine;
 
 /// Makes a checkpoint in `to`, which must be empty; after a failure it is empty again.
 pub(crate) fn make(
@@ -26,6 +29,16 @@ pub(crate) fn make(
         copy.remove();
     }
     made
+}
+
+/// Has the database `source` take the place of the one in `to`, whose files become orphans. Before
+/// the one step of it, and after a crash until then, `to` has its own database.
+pub(crate) fn replace(source: &Engine, to: &Arc<dyn Storage>) -> Result<()> {
+    let (mut links, progress) = (Original, Progress::default());
+    let moment = CopyMoment::take(source)?.moved_to(&**to);
+    let mut copy = Copying::new(to, &mut links, &progress);
+    copy.bring(&moment)?;
+    copy.begin(&moment)
 }
 
 fn check_empty(to: &dyn Storage) -> Result<()> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{FileKind, Lock, Name, RemoveMode, Storage};
+use cleavedb_storage::{FileKind, Lock, Name, RemoveMode, Storage, copy};
 
 use crate::copies::backup_record;
 use crate::open::directories::{self, OpenDirectory};
@@ -36,6 +36,9 @@ struct LockedDirectory {
     /// Held until the end.
     _lock: Lock,
 }
+
+/// Name of the subdirectory in which the copy lies that is to take the database's place.
+pub(crate) const COPY: &str = "migrate";
 
 /// When a file goes, in this order: the manifest, then data and what belongs to it, the proofs that
 /// volumes are mounted, the proof that there is a database.
@@ -95,12 +98,13 @@ pub(crate) fn destroy(
     let own = LockedDirectory {
         path: path.to_owned(),
         _lock: directories::lock(&*first)?,
-        storage: first,
+        storage: first.clone(),
     };
     // Another call may have removed it meanwhile.
     let current = Current::read(&*own.storage)?.ok_or_else(none_there)?;
     let is_emptied = is_emptied(&*own.storage)?;
-    let mut places = vec![own];
+    let mut places = Vec::from_iter(find_copy(path, open)?);
+    places.push(own);
     for (at, volume) in current.volumes.iter().enumerate() {
         let named = |e: Error| e.with("volume", volume.directory.display());
         match open_volume(&volume.directory, open, current.database_id, at + 1) {
@@ -113,14 +117,38 @@ pub(crate) fn destroy(
     let mut report = DestroyReport::default();
     for phase in phases() {
         for place in &places {
-            remove(place, phase, &mut report).map_err(|e| e.with("path", place.path.display()))?;
+            let removed = remove(&*place.storage, phase, &mut report);
+            removed.map_err(|e| e.with("path", place.path.display()))?;
         }
     }
+    // With a file of someone else it stays, and is named below.
+    let _ = copy::remove_dir(&*first, COPY);
     for place in &places {
         let foreign = place.storage.foreign().map_err(|e| Error::io("list the directory", e))?;
         report.foreign.extend(foreign.into_iter().map(|name| place.path.join(name)));
     }
     Ok(report)
+}
+
+/// The copy of a migration that was not finished, or not removed, if there is one. The copy goes
+/// before the database: without that no call would find it.
+fn find_copy(own: &Path, open: &mut OpenDirectory<'_>) -> Result<Option<LockedDirectory>> {
+    let path = own.join(COPY);
+    match open(&path, false) {
+        Ok(storage) => {
+            let _lock = directories::lock(&*storage)?;
+            Ok(Some(LockedDirectory { path, storage, _lock }))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("open the directory", e).with("path", path.display())),
+    }
+}
+
+/// Removes all files of the database in `storage`, whose lock the caller holds; `current` goes when
+/// all data is gone, durably.
+pub(crate) fn clear(storage: &dyn Storage) -> Result<()> {
+    let mut report = DestroyReport::default();
+    PHASES.into_iter().try_for_each(|phase| remove(storage, phase, &mut report))
 }
 
 fn none_there() -> Error {
@@ -161,17 +189,17 @@ fn open_volume(
 }
 
 /// Removes the files of one phase from a directory, durably.
-fn remove(place: &LockedDirectory, phase: Phase, report: &mut DestroyReport) -> Result<()> {
-    let all = list(&*place.storage)?;
+fn remove(storage: &dyn Storage, phase: Phase, report: &mut DestroyReport) -> Result<()> {
+    let all = list(storage)?;
     let mut any = false;
     for (name, len) in all.into_iter().filter(|(name, _)| phase_of(name.kind()) == phase) {
-        let removed = place.storage.remove(&name, RemoveMode::Immediate);
+        let removed = storage.remove(&name, RemoveMode::Immediate);
         let failed = |e| Error::io("remove a file", e).with("file", name).with_remedy();
         removed.map_err(failed)?;
         (report.files, report.bytes, any) = (report.files + 1, report.bytes + len, true);
     }
     if any {
-        place.storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))?;
+        storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))?;
     }
     Ok(())
 }

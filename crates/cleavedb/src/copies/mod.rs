@@ -6,4 +6,5 @@ pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod backup_record;
 pub(crate) mod destroy;
+pub(crate) mod migration;
 pub(crate) mod backup;

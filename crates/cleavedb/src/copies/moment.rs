@@ -315,6 +315,12 @@ impl<'a> CopyMoment<'a> {
         Ok(Self { below: Some(below), ..Self::take(engine)? })
     }
 
+    /// The state as that of a database that goes on in `directory`, and is no copy there.
+    pub(crate) fn moved_to(mut self, directory: &dyn Storage) -> Self {
+        self.live.directory_id = directory.directory_id();
+        self
+    }
+
     /// Whether all of its files are still there, unchanged, according to `now`, a later state of
     /// the manifest: what an edit drops is removed, cut, punched or used again after the edit.
     pub(crate) fn is_kept(&self, now: &LiveFiles) -> bool {

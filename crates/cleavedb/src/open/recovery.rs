@@ -76,7 +76,8 @@ impl StoredDatabase {
         if asked != stored {
             let message = format!(
                 "the database was created with preset {preset} and keeps {stored}; it cannot be \
-                 opened as one that keeps {asked}: leave the preset out"
+                 opened as one that keeps {asked}: leave the preset out, or change it with \
+                 `Db::migrate`"
             );
             return Err(Error::new(ErrorKind::LayoutMismatch, message));
         }
@@ -208,7 +209,7 @@ fn the_longer<'a>(
 }
 
 /// What a new database keeps of its options.
-fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
+pub(crate) fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
     live.space_limit = options.space_limit.unwrap_or_default();
     live.changes = KeptChanges::none_yet(options.log_kept());
     live.layout = options.layout;

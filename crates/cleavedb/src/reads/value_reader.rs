@@ -80,6 +80,14 @@ impl ValueReader {
         Self { value, until, position: 0, chunk: (0, Bytes::new()) }
     }
 
+    /// The value, unless it has a file for itself; then a reader of it.
+    pub(crate) fn whole(self) -> std::result::Result<Bytes, Self> {
+        match self.value {
+            FoundValue::Whole(value) => Ok(value),
+            FoundValue::Blob(_) => Err(self),
+        }
+    }
+
     /// When the value expires, if it does.
     pub fn expires(&self) -> Option<SystemTime> {
         self.until.time()

@@ -179,6 +179,11 @@ impl MergeOperators {
         self
     }
 
+    /// None at all: operands stay as they are.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// What is wrong with them.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let names: Vec<&str> = self.0.iter().map(|it| it.name()).collect();

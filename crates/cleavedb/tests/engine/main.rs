@@ -46,6 +46,7 @@ mod live_copies;
 mod liveness;
 mod long_values;
 mod merges;
+mod migrate;
 mod min_separated;
 mod model;
 mod modelled;

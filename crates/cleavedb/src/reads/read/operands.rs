@@ -1,6 +1,7 @@
 //! Reads of keys that merges have changed: gathers the operands and what they change.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use bytes::Bytes;
 use cleavedb_base::{Lasting, Result};
@@ -10,6 +11,15 @@ use crate::reads::search::{Found, Look, RecordRef, SearchKey, looking};
 use crate::settings::merge::ChainLength;
 use crate::store::snapshot::ReadPoint;
 use crate::store::state::ReadState;
+
+/// A key with operands that nothing was made of: their operator may not be known.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Unmerged {
+    /// The value below the operands, if there is one.
+    pub(crate) below: Option<Lasting<Bytes>>,
+    /// Oldest first, as they are stored.
+    pub(crate) operands: Vec<Vec<u8>>,
+}
 
 /// The versions of a key from the newest one on: operands, and what lies below them.
 struct Versions<'s> {
@@ -60,6 +70,21 @@ pub(super) fn get_below_failed(
     make(engine, key, None, |value, operands| {
         engine.merges.operators().value_below(key.encoded, value, operands)
     })
+}
+
+/// The value of a key below its operands, and these, oldest first, as they are stored.
+#[cold]
+pub(super) fn get_unmerged(
+    engine: &Engine,
+    key: SearchKey<'_>,
+    snapshot: ReadPoint,
+) -> Result<Unmerged> {
+    let stored = RefCell::default();
+    let below = make(engine, key, Some(snapshot), |value, operands| {
+        stored.replace(operands.iter().rev().map(|operand| operand.to_vec()).collect());
+        Ok(value.map(<[u8]>::to_vec))
+    })?;
+    Ok(Unmerged { below, operands: stored.into_inner() })
 }
 
 /// What `apply` makes of the value of a key before its operands and of these, newest first.

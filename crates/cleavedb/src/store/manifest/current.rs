@@ -70,6 +70,12 @@ impl Current {
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
+    /// Replaces `current` by this, durably.
+    pub(crate) fn store(&self, storage: &dyn Storage) -> Result<()> {
+        self.prepare(storage)?;
+        Self::replace(storage)
+    }
+
     /// Writes the next `current`, which is not valid yet.
     pub(super) fn prepare(&self, storage: &dyn Storage) -> Result<()> {
         text::prepare(storage, Name::fixed(FileKind::CurrentNew), &self.encode())

@@ -11,9 +11,11 @@ use crate::operations::encoded_op::EncodedOp;
 use crate::operations::expiry::may_expire;
 use crate::operations::ops::Ops;
 use crate::reads::read;
+use crate::reads::read::operands::Unmerged;
 use crate::reads::search::UserKey;
 use crate::settings::merge::Operand;
 use crate::settings::options::Durability;
+use crate::settings::time::Lifetime;
 use crate::writes::write;
 use crate::writes::write::Terms;
 
@@ -108,6 +110,29 @@ impl Keyspace {
     pub fn get_below_failed_merge(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let key = UserKey::new(self.entry().id, &key);
         self.read(|engine| read::get_below_failed_merge(engine, key))
+    }
+
+    /// The operands of `key`, and the value below them.
+    pub(in crate::api::db) fn unmerged(&self, key: &[u8]) -> Result<Unmerged> {
+        let at = self.snapshot().at()?;
+        let key = UserKey::new(self.entry().id, &key);
+        self.read(|engine| read::get_unmerged(engine, key, at))
+    }
+
+    /// Stores what [`Self::unmerged`] has found under a key that is not there; nothing asks whether
+    /// the operators are known.
+    pub(in crate::api::db) fn put_unmerged(&self, key: &[u8], unmerged: &Unmerged) -> Result<()> {
+        let engine = self.inner.writable()?;
+        let below = unmerged.below.as_ref().map(|below| {
+            let op = Op::put_living(key, &below.value, Lifetime::until(below.until.time()));
+            EncodedOp::new(op, self.entry(), &engine.time)
+        });
+        let operands = unmerged.operands.iter();
+        let operands = operands.map(|stored| EncodedOp::of_merge(key, stored, self.entry().id));
+        let ops = Vec::from_iter(below.into_iter().chain(operands));
+        let bytes = ops.iter().map(EncodedOp::len).sum();
+        let durability = engine.options.durability;
+        write::write(engine, Ops::Few(&ops), bytes, durability, self.terms()).map(drop)
     }
 
     fn is_hot(&self, engine: &Engine, key: &[u8]) -> bool {

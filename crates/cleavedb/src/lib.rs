@@ -90,8 +90,8 @@ pub mod metrics {
 
 /// What long calls say that they have done.
 pub mod reports {
-    pub use crate::copies::backup::BackupReport;
     pub use crate::api::db::MigrateReport;
+    pub use crate::copies::backup::BackupReport;
     pub use crate::copies::destroy::DestroyReport;
     pub use crate::copies::follow::CatchUp;
     pub use crate::copies::moment::CheckpointReport;

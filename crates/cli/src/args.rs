@@ -41,6 +41,7 @@ Examples:
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave backup backups --keep 7             make a backup, and remove all but the newest 7
   cleave --db new.db restore backups         make a database of the newest
+  cleave --preset lsm migrate                keep values in another way, in the same place
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v      keep level 1 and below on another disk, from now on
   cleave bench quick                         measure: the default, lsm and RocksDB, two minutes
@@ -329,6 +330,17 @@ pub enum Command {
         #[command(flatten)]
         within: Within,
     },
+    /// Give the database the preset of --preset, which keeps values in another way
+    ///
+    /// All is copied to the subdirectory `migrate` of the database, read again and compared, and
+    /// then exchanged in one step: whatever stops the command, the directory holds the one or the
+    /// other, whole. It takes as much free space as the data. If it is stopped, run it again: it
+    /// goes on with what was copied, unless the database was written since. Keyspaces, times to
+    /// live, the threshold of `tune --save` and the space limit come with it; changes that were
+    /// kept do not, and backups begin in another directory. A database with files on other disks is
+    /// refused. Presets of one layout, as cleave and ktstore, differ by name and tuning only, and
+    /// nothing is copied between them.
+    Migrate,
     /// Remove the database, on all of its disks, for good
     ///
     /// Asks before, or needs --yes where standard input is no terminal. The directories stay, and

@@ -130,7 +130,7 @@ pub enum Failure {
 }
 
 /// What errors of the library advise, and how this program does it.
-const ADVICE: [(&str, &str); 8] = [
+const ADVICE: [(&str, &str); 9] = [
     (
         "give them up (`drop_changes`) and call again",
         "`--with change_retention_bytes=0` gives them up",
@@ -147,6 +147,7 @@ const ADVICE: [(&str, &str); 8] = [
     ("does not accept the operand", "does not accept the operand; add takes a whole number"),
     ("(u64::MAX; --space-limit none)", "(`--space-limit none`)"),
     ("see ValueCompression::ZstdDictionary", "see `keyspace create --compression`"),
+    ("`Db::migrate` changes", "`cleave --preset NAME migrate` changes"),
     ("give it to Options::merge_operators", "the programs that write this database have it"),
 ];
 

@@ -30,7 +30,8 @@ pub struct Global {
     pub db: PathBuf,
     /// Design of a new database, of the papers; not needed: cleave fits whatever it stores
     ///
-    /// Of an existing database it is the tuning; the layout is that of its creation
+    /// Of an existing database it is the tuning; the layout is that of its creation, until
+    /// `migrate` changes it
     #[arg(
         long,
         global = true,

@@ -78,6 +78,11 @@ fn directories(db: &Db, path: &Path) -> Vec<PathBuf> {
     std::iter::once(path.to_owned()).chain(volumes.map(|v| v.path.into())).collect()
 }
 
+/// Bytes of disk blocks of the files in the directory `path`.
+pub fn of_directory(path: &Path) -> u64 {
+    on_disk(&[path.to_owned()])
+}
+
 /// Bytes of disk blocks of the files in `directories`; files removed meanwhile do not count.
 fn on_disk(directories: &[PathBuf]) -> u64 {
     let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();

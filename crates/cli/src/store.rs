@@ -66,8 +66,9 @@ pub fn follow(global: &Global) -> Result<Db> {
     Ok(Db::open_secondary_with(&global.db, existing(global)?)?)
 }
 
-/// Opens a database by `open`, again and again as long as another process has it and `--wait` says.
-fn waiting(global: &Global, open: impl Fn() -> Result<Db>) -> Result<Db> {
+/// Calls `open`, which needs the database for itself, again and again as long as another process
+/// has it and `--wait` says.
+pub fn waiting<T>(global: &Global, open: impl Fn() -> Result<T>) -> Result<T> {
     let (begun, mut pause) = (Instant::now(), PAUSE);
     loop {
         match open() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cleavedb::reports::MigrateReport;
 use cleavedb::{Db, Error, ErrorKind, Options, Progress};
 use cleavedb_storage::Storage;
-use cleavedb_storage_sim::{Faulty, Sim};
 use cleavedb_storage_sim::sim::{Image, PowerLoss};
+use cleavedb_storage_sim::{Faulty, Sim};
 
 use crate::churn::Churn;
 use crate::disks::Disks;

@@ -10,9 +10,7 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{FileKind, Storage, copy};
 
 use crate::control::progress::Progress;
-use crate::copies::moment::{
-    CheckpointReport, CopyMoment, CopySource, Copying, Links, SourceFile,
-};
+use crate::copies::moment::{CheckpointReport, CopyMoment, CopySource, Copying, Links, SourceFile};
 use crate::engine::Engine;
 
 /// Makes a checkpoint in `to`, which must be empty; after a failure it is empty again.

@@ -30,7 +30,8 @@ pub(crate) fn can_go_on(source: &Engine, storage: &dyn Storage, options: &Option
     let found = Current::read(storage).ok().flatten();
     let next = source.manifest.lock().live().next_file;
     let id = next.checked_sub(NUMBERS).map(|first| id_of(source, first, options));
-    found.is_some_and(|found| Some(found.database_id) == id)
+    found
+        .is_some_and(|found| Some(found.database_id) == id || planted(Bug::MigrationOfAnotherState))
 }
 
 /// Begins a copy of the database in `storage`, in place of what is there: a database with these
@@ -60,10 +61,7 @@ pub(crate) fn begin(source: &Engine, storage: &Arc<dyn Storage>, options: &Optio
 /// The id of a copy whose file numbers begin at `first`. A database of which anything was written
 /// since has other numbers, and one that was copied has another directory.
 fn id_of(source: &Engine, first: u64, options: &Options) -> u64 {
-    let seq_limit = match planted(Bug::MigrationOfAnotherState) {
-        true => 0,
-        false => source.manifest.lock().live().seq_limit,
-    };
+    let seq_limit = source.manifest.lock().live().seq_limit;
     let (directory, layout) = (source.storage.directory_id(), options.layout());
     let preset = options.chosen_preset();
     let origin = format!("{seq_limit} {first} {directory} {preset} {layout:?}");

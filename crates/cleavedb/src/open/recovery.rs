@@ -76,8 +76,8 @@ impl StoredDatabase {
         if asked != stored {
             let message = format!(
                 "the database was created with preset {preset} and keeps {stored}; it cannot be \
-                 opened as one that keeps {asked}: leave the preset out, or change it with \
-                 `Db::migrate`"
+                 opened as one that keeps {asked}: leave the preset out, or `Db::migrate` changes \
+                 it"
             );
             return Err(Error::new(ErrorKind::LayoutMismatch, message));
         }

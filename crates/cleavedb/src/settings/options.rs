@@ -1,7 +1,8 @@
 //! Options: each with its default, its unit and its reason, and the presets over them.
 //!
-//! A database keeps its [`ValueLayout`] from its creation on; everything else is tuning, which each
-//! open may choose anew. A preset chooses both.
+//! A database keeps its [`ValueLayout`] from its creation on, until a migration makes another
+//! database of it; everything else is tuning, which each open may choose anew. A preset chooses
+//! both.
 
 mod presets;
 mod log;
@@ -72,8 +73,8 @@ pub struct Options {
     /// Default: the stored one; for a new database `Cleave`.
     pub preset: Option<Preset>,
     /// How values are kept: stored with the data at creation. An open fails with
-    /// [`crate::ErrorKind::LayoutMismatch`] if this, or the preset, asks for another. Default: that
-    /// of the preset.
+    /// [`crate::ErrorKind::LayoutMismatch`] if this, or the preset, asks for another;
+    /// [`crate::Db::migrate`] changes it. Default: that of the preset.
     pub layout: Option<ValueLayout>,
     /// Create the database if the directory is missing or empty. Its parent directory must exist.
     /// Default: true.

@@ -23,6 +23,7 @@ mod repair;
 mod dump;
 mod collect;
 mod compact;
+mod migrate;
 mod destroy;
 mod tour;
 
@@ -80,6 +81,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
             collect::run(dropped, &bounds, &within, global, console)
         }
         Command::Compact { bounds, within } => compact::run(&bounds, &within, global, console),
+        Command::Migrate => migrate::run(global, console),
         Command::Destroy { yes } => destroy::run(yes, global, console),
         Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),
         Command::Backup(args) => backup::run(&args, global, console),

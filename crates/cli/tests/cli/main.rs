@@ -24,6 +24,7 @@ mod interchange;
 mod shell;
 mod manners;
 mod merges;
+mod migrate;
 mod tour;
 mod volumes;
 mod words;

@@ -18,8 +18,8 @@ type Change = Box<dyn FnOnce(&mut Options)>;
 
 /// Opens a database: made by [`Db::builder`].
 ///
-/// An existing database is opened with the preset that it was created with, unless
-/// [`Builder::preset`] names another of the same layout; a new one gets the default preset. The
+/// An existing database is opened with its own preset, unless [`Builder::preset`] names another of
+/// the same layout; a new one gets the default preset, and [`Db::migrate`] changes it. The
 /// order of the calls does not matter, but the last of two that set the same option counts.
 ///
 /// ```

@@ -5,7 +5,7 @@ use cleavedb_values::{GroupLayout, Partition, SurvivorRoute, ValueLayout};
 
 /// A named design. Users need not choose: the default fits whatever they store. A database stores
 /// the preset that it was created with, whose tuning tools use for it; its [`ValueLayout`] decides
-/// how it can be opened.
+/// how it can be opened. [`crate::Db::migrate`] changes both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preset {

@@ -45,6 +45,7 @@ use cleavedb_testkit::hot::{long_hot_values, matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::live_copies::{checks_of_a_changing_store, copies_of_a_changing_store};
+use cleavedb_testkit::migrated::drawn_migrations_survive;
 use cleavedb_testkit::needles::{an_old_reader_is_named, deletes_leave_too, nothing_is_left};
 use cleavedb_testkit::numbered::what_is_synced_to_survives;
 use cleavedb_testkit::secondary::{a_torn_window_is_read_again, followed};
@@ -780,6 +781,8 @@ caught! {
     a_reader_of_what_was_deleted: OldReadersOverlooked by old_readers;
     a_collection_beside_that_of_a_range: CollectionOverlooked by collections_beside;
     data_that_goes_before_its_manifest: DataBeforeManifest by destroyed_stores;
+    a_copy_without_numbers_of_its_own: MigrationNumbersUnreserved by drawn_migrations_survive;
+    a_copy_of_an_older_state: MigrationOfAnotherState by drawn_migrations_survive;
     changes_that_are_dropped: ChangesRemoved by changes;
     changes_without_a_load: LoadNotTold by changes;
     changes_lost_where_their_operations_are_not: ChangesUnsynced by changes_after_crashes;

@@ -119,9 +119,7 @@ impl Copying<'_> {
         let expires = reader.expires();
         match reader.whole() {
             Ok(value) => self.load(|load| load.put_until(key, &value, expires), key, value.len()),
-            Err(blob) => {
-                self.target.put_reader_with(key, blob, PutOptions::new().until(expires))
-            }
+            Err(blob) => self.target.put_reader_with(key, blob, PutOptions::new().until(expires)),
         }
     }
 

@@ -62,7 +62,8 @@ pub enum ErrorKind {
     NotRetained,
     /// The database was closed.
     Closed,
-    /// The caller has stopped a long call before its end; what it had made was removed.
+    /// The caller has stopped a long call before its end; what it had made was removed, but for the
+    /// copy of a migration, with which the next one goes on.
     Stopped,
     /// The disk is mounted, or the database was opened, for reading only.
     ReadOnly,

@@ -7,6 +7,7 @@ use cleavedb_storage_sim::sim::PowerLoss;
 
 use crate::churn::Churn;
 use crate::disks::{Disks, volume_of};
+use crate::read::Checked;
 use crate::session::open_all;
 use crate::setup::Setup;
 
@@ -66,4 +67,13 @@ pub fn destroyed_at_any_crash(setup: &Setup, seed: u64) {
             assert!(db.range(..).next().is_none(), "{setup}: it is a new one");
         }
     }
+}
+
+/// As [`destroyed_at_any_crash`], of a store of the default preset.
+///
+/// # Errors
+/// None: what is wrong is a panic.
+pub fn destroyed_stores(seed: u64) -> Checked {
+    destroyed_at_any_crash(&Setup::every_design()[0], seed);
+    Ok(())
 }

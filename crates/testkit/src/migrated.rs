@@ -1,5 +1,6 @@
 //! A database whose preset is changed: what it holds stays, whatever stops the change.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::reports::MigrateReport;
@@ -29,7 +30,7 @@ const POINTS: usize = 60;
 /// # Errors
 /// As `Db::migrate`.
 pub fn migrate(storages: &[Arc<dyn Storage>], to: &Setup) -> cleavedb::Result<MigrateReport> {
-    let copy = || Ok(storages[1].clone());
+    let copy = |_: &Path, _| Ok(storages[1].clone());
     let options = to.options.clone();
     Db::migrate_beside(storages[0].clone(), copy, options, &Progress::default())
 }

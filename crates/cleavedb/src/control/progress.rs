@@ -19,7 +19,8 @@ impl Progress {
     }
 
     /// Lets the call fail with [`ErrorKind::Stopped`] as soon as it has ended a file, after it has
-    /// removed what it made. A call that is almost done may succeed.
+    /// removed what it made; [`crate::Db::migrate_with`] keeps it. A call that is almost done may
+    /// succeed.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }

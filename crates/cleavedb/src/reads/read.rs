@@ -7,7 +7,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Lasting, Result};
 use cleavedb_storage::Reach;
 
-use self::operands::{Unmerged, get_below_failed, get_merged};
+use self::operands::{get_below_failed, get_merged};
 use crate::background::memtables;
 use crate::control::latency::Operation;
 use crate::engine::Engine;
@@ -85,18 +85,6 @@ pub(crate) fn get_below_failed_merge(engine: &Engine, key: UserKey<'_>) -> Resul
             Ok(found.map(|found| found.value))
         }
         found => found,
-    }
-}
-
-/// The operands of `key`, and the value below them, as `snapshot` sees them.
-pub(crate) fn get_unmerged(
-    engine: &Engine,
-    key: UserKey<'_>,
-    snapshot: ReadPoint,
-) -> Result<Unmerged> {
-    match key.encode() {
-        Some(key) => operands::get_unmerged(engine, SearchKey::new(key.as_bytes()), snapshot),
-        None => Ok(Unmerged { below: None, operands: Vec::new() }),
     }
 }
 

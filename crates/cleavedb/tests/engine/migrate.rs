@@ -15,6 +15,7 @@ use cleavedb::{
 use cleavedb_storage::{Disk, FileKind, Name, RemoveMode, Storage, StorageLayer};
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_testkit::budget::of;
+use cleavedb_testkit::disks::volume_of;
 use cleavedb_testkit::migrated::{
     a_migration_has_all, empty, migrate, migrated_at_any_crash, migrated_despite_faults,
 };
@@ -184,7 +185,7 @@ fn where_the_layout_is_the_same_only_the_name_changes() {
         |disks: &Disks| disks.sims().iter().map(|it| it.list().unwrap()).collect::<Vec<_>>();
     let before = files(&disks);
     for _ in 0..2 {
-        let volume = || Ok(disks.storages()[1].clone());
+        let volume = |path: &Path, _| volume_of(&disks.storages(), path);
         let mut options = cleave.options.clone();
         options.volumes.clear();
         let own = disks.storages()[0].clone();
@@ -311,6 +312,33 @@ fn a_call_that_was_stopped_is_gone_on_with_unless_something_has_changed() {
     }
 }
 
+/// As after a mistake of the copying, or damage that no checksum sees.
+#[test]
+fn a_copy_that_differs_does_not_take_the_place() {
+    type Change = fn(&Db) -> Result<(), Error>;
+    let value: Change = |copy| copy.put(0u32.to_be_bytes(), [8; 3000]);
+    let length: Change = |copy| copy.put(0u32.to_be_bytes(), [7; 2999]);
+    let expiry: Change = |copy| {
+        let hour = PutOptions::new().ttl(Duration::from_secs(3600));
+        copy.put_with(0u32.to_be_bytes(), [7; 3000], hour)
+    };
+    let operand: Change = |copy| copy.merge(0u32.to_be_bytes(), &Operand::append("x"));
+    let key: Change = |copy| copy.put("one too many", "x");
+    for change in [value, length, expiry, operand, key] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        stopped(&path, Options::preset(Preset::Lsm));
+        change(&Db::builder(path.join("migrate")).open().unwrap()).unwrap();
+        let differs = Db::migrate(&path, Options::preset(Preset::Lsm));
+        refused(differs, ErrorKind::Corruption, "differs");
+        let db = Db::builder(&path).open().unwrap();
+        assert_eq!((db.options().preset, db.range(..).count()), (Some(Preset::WiscKey), 100));
+        db.close().unwrap();
+        fs::remove_dir_all(path.join("migrate")).unwrap();
+        assert_eq!(Db::migrate(&path, Options::preset(Preset::Lsm)).unwrap().copied, 100);
+    }
+}
+
 #[test]
 fn a_copy_that_is_left_goes_with_the_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -319,6 +347,16 @@ fn a_copy_that_is_left_goes_with_the_store() {
     assert!(path.join("migrate").join("current").exists());
     assert_eq!(Db::destroy(&path).unwrap().foreign, [] as [&Path; 0]);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[test]
+fn a_copy_that_is_not_wanted_goes_with_a_migration_to_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    stopped(&path, Options::preset(Preset::Lsm));
+    assert_eq!(Db::migrate(&path, Options::preset(Preset::WiscKey)).unwrap().copied, 0);
+    assert!(!path.join("migrate").exists());
+    assert_eq!(Db::builder(&path).open().unwrap().range(..).count(), 100);
 }
 
 /// A directory of which `current` cannot be removed.
@@ -343,8 +381,8 @@ fn a_copy_that_has_taken_the_place_goes_with_the_next_open() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     stopped(&path, Options::preset(Preset::Lsm));
-    let copy = || -> io::Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Lasting(Disk::open(path.join("migrate"), true)?)))
+    let copy = |_: &Path, create| -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Lasting(Disk::open(path.join("migrate"), create)?)))
     };
     let (own, options) = (Disk::open(&path, false).unwrap(), Options::preset(Preset::Lsm));
     let late = Db::migrate_beside(Arc::new(own), copy, options, &Progress::default());

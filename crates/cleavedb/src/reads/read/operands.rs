@@ -74,12 +74,12 @@ pub(super) fn get_below_failed(
 
 /// The value of a key below its operands, and these, oldest first, as they are stored.
 #[cold]
-pub(super) fn get_unmerged(
+pub(crate) fn get_unmerged(
     engine: &Engine,
-    key: SearchKey<'_>,
+    encoded_key: &[u8],
     snapshot: ReadPoint,
 ) -> Result<Unmerged> {
-    let stored = RefCell::default();
+    let (key, stored) = (SearchKey::new(encoded_key), RefCell::default());
     let below = make(engine, key, Some(snapshot), |value, operands| {
         stored.replace(operands.iter().rev().map(|operand| operand.to_vec()).collect());
         Ok(value.map(<[u8]>::to_vec))

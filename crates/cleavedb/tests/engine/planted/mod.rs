@@ -23,7 +23,7 @@ use cleavedb_testkit::backups::{
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::compressed;
 use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
-use cleavedb_testkit::destroyed::destroyed_at_any_crash;
+use cleavedb_testkit::destroyed::destroyed_stores;
 use cleavedb_testkit::disks::hash_of;
 use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
@@ -603,12 +603,6 @@ fn old_readers(_: u64) -> Result<(), String> {
     let _snapshot = db.snapshot();
     db.put("key", "value").map_err(|e| e.to_string())?;
     an_old_reader_is_named(&db, "1 snapshots");
-    Ok(())
-}
-
-/// Stores that are destroyed, as in `destroy.rs`.
-fn destroyed_stores(seed: u64) -> Result<(), String> {
-    destroyed_at_any_crash(&Setup::every_design()[0], seed);
     Ok(())
 }
 

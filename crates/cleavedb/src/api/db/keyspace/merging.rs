@@ -11,7 +11,7 @@ use crate::operations::encoded_op::EncodedOp;
 use crate::operations::expiry::may_expire;
 use crate::operations::ops::Ops;
 use crate::reads::read;
-use crate::reads::read::operands::Unmerged;
+use crate::reads::read::operands::{Unmerged, get_unmerged};
 use crate::reads::search::UserKey;
 use crate::settings::merge::Operand;
 use crate::settings::options::Durability;
@@ -115,8 +115,8 @@ impl Keyspace {
     /// The operands of `key`, and the value below them.
     pub(in crate::api::db) fn unmerged(&self, key: &[u8]) -> Result<Unmerged> {
         let at = self.snapshot().at()?;
-        let key = UserKey::new(self.entry().id, &key);
-        self.read(|engine| read::get_unmerged(engine, key, at))
+        let key = EncodedKey::new(self.entry().id, key);
+        self.read(|engine| get_unmerged(engine, key.as_bytes(), at))
     }
 
     /// Stores what [`Self::unmerged`] has found under a key that is not there; nothing asks whether

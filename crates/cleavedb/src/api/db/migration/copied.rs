@@ -53,9 +53,9 @@ fn copy_keys(
 ) -> Result<()> {
     let mut there = target.cursor(..);
     there.seek_to_first()?;
-    let (mut copying, mut from) = (Copying { target, load: None, loaded: 0 }, source.cursor(..));
+    let (mut copier, mut from) = (KeyCopier { target, load: None, loaded: 0 }, source.cursor(..));
     let copied = loop {
-        match copying.copy_next(source, &mut from, &mut there, report) {
+        match copier.copy_next(source, &mut from, &mut there, report) {
             Ok(Some(bytes)) => {
                 if let Err(stopped) = progress.add(bytes) {
                     break Err(stopped);
@@ -66,19 +66,19 @@ fn copy_keys(
         }
     };
     // What was loaded before an error, or before the caller stopped it, counts.
-    let finished = copying.finish_load();
+    let finished = copier.finish_load();
     copied.and(finished)
 }
 
 /// Copies the keys of a keyspace.
-struct Copying<'a> {
+struct KeyCopier<'a> {
     target: &'a Keyspace,
     load: Option<BulkLoad>,
     /// Bytes of keys and values in the load.
     loaded: u64,
 }
 
-impl Copying<'_> {
+impl KeyCopier<'_> {
     /// Copies the next key of `from`, unless `there` has it; returns its bytes, or `None` behind
     /// the last key.
     fn copy_next(
@@ -107,7 +107,7 @@ impl Copying<'_> {
     /// Copies the value of `key`, on which `from` is; returns the length of the value.
     fn copy_value(&mut self, source: &Keyspace, key: &[u8], from: &mut Cursor) -> Result<u64> {
         let reader = match from.reader() {
-            // Its operands cannot be applied, perhaps only by this open.
+            // Operands that cannot be applied, perhaps only by this open.
             Err(e) if e.kind() == ErrorKind::Merge => {
                 let unmerged = source.unmerged(key)?;
                 self.target.put_unmerged(key, &unmerged)?;

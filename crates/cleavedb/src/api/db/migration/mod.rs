@@ -54,8 +54,8 @@ impl Db {
     /// preset changes. Otherwise all is copied to a database in the subdirectory `migrate`, read
     /// again, compared, and exchanged in one step: after an error, a crash or a loss of power the
     /// directory holds either the old database or the new one, whole. The next call goes on with
-    /// what was copied, unless anything was written since. A copy that is not wanted any more goes
-    /// with [`Db::destroy`], or if the subdirectory is removed.
+    /// what was copied, unless anything was written since. A migration to the preset that the
+    /// database has removes a copy that is not wanted any more; so does [`Db::destroy`].
     ///
     /// *What goes over*: keys and values, also in files of their own, when they expire, operands
     /// that cannot be applied, keyspaces with their options, a stored space limit, threshold and
@@ -112,17 +112,18 @@ impl Db {
         migrated.map_err(|e| e.with("path", path.display()))
     }
 
-    /// As [`Db::migrate_with`], in `storage`; `copy` opens the subdirectory `migrate`. For tests
+    /// As [`Db::migrate_with`], in `storage`; `open` opens the subdirectory `migrate`, or a volume
+    /// by its absolute path, and creates a missing one if the second argument is true. For tests
     /// and tools that bring their own storage.
     #[doc(hidden)]
     pub fn migrate_beside(
         storage: Arc<dyn Storage>,
-        copy: impl Fn() -> io::Result<Arc<dyn Storage>>,
+        mut open: impl FnMut(&Path, bool) -> io::Result<Arc<dyn Storage>>,
         options: Options,
         progress: &Progress,
     ) -> Result<MigrateReport> {
         let migration = Migration { own: storage, path: Path::new(""), options, progress };
-        migration.run(&mut |_, _| copy())
+        migration.run(&mut open)
     }
 }
 
@@ -138,6 +139,7 @@ struct Migration<'a> {
 
 impl Migration<'_> {
     fn run(self, open: &mut OpenDirectory<'_>) -> Result<MigrateReport> {
+        check_one_directory(self.options.volumes.is_empty())?;
         let stored = stored_options(&*self.own)?.ok_or_else(no_database)?;
         // Time stands still, so that nothing expires between a look at both.
         let time = Arc::new(ManualTime::new(self.options.time.now()));
@@ -165,12 +167,20 @@ impl Migration<'_> {
         let own = self.own.clone();
         let source = Db::open_all(own, None, open, source, Intent::Write, random_id())?;
         let mut report = MigrateReport::begun(stored.chosen_preset(), target.chosen_preset());
+        let place = self.path.join(COPY);
         if stored.layout() == target.layout() {
             rename_preset(&*self.own, report.to)?;
-            return Ok(report);
+            // Of a migration to another layout, which is given up, or has ended all but this.
+            return match open(&place, false) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(report),
+                copy => {
+                    let copy = copy.map_err(|e| Error::io("open the directory `migrate`", e))?;
+                    migration::remove(&*self.own, &*copy).map(|()| report)
+                }
+            };
         }
-        self.check_one_directory(&source)?;
-        let copy = open(&self.path.join(COPY), true);
+        check_one_directory(source.engine().storage.volumes().next().is_none())?;
+        let copy = open(&place, true);
         let copy = copy.map_err(|e| Error::io("make the directory `migrate`", e).with_remedy())?;
         self.check_room(&source, &*copy)?;
         let new = open_copy(&source, &copy, &target)?;
@@ -194,15 +204,6 @@ impl Migration<'_> {
         Ok(report)
     }
 
-    fn check_one_directory(&self, source: &Db) -> Result<()> {
-        if self.options.volumes.is_empty() && source.engine().storage.volumes().next().is_none() {
-            return Ok(());
-        }
-        let what = "a database with volumes cannot be migrated; export it, and import it into a \
-                    new one";
-        Err(Error::new(ErrorKind::InvalidOptions, what))
-    }
-
     /// Fails if the disk has not enough room for the data, less what an earlier call has copied.
     fn check_room(&self, source: &Db, copy: &dyn Storage) -> Result<()> {
         // Where the free space is unknown a full disk shows when it is written.
@@ -218,6 +219,16 @@ impl Migration<'_> {
         let error = Error::new(ErrorKind::NoSpace, what).with("needed", wanted);
         Err(error.with("free", free))
     }
+}
+
+/// Fails unless the database is, and is to be, in one directory.
+fn check_one_directory(is_one: bool) -> Result<()> {
+    if is_one {
+        return Ok(());
+    }
+    let what =
+        "a database with volumes cannot be migrated; export it, and import it into a new one";
+    Err(Error::new(ErrorKind::InvalidOptions, what))
 }
 
 /// Gives the database in `own` another preset of the same layout.

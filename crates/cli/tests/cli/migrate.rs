@@ -10,7 +10,7 @@ use cleavedb_testkit::budget::{first_seed, of};
 use crate::common::Home;
 
 /// Keys of a store that takes some time to be copied.
-const KEYS: u64 = 20_000;
+const KEYS: u64 = 8000;
 
 /// A store of `preset` with some thousand values, and a listing of all that it holds.
 fn filled(preset: &str) -> (Home, Vec<u8>) {
@@ -38,14 +38,14 @@ fn a_database_gets_another_preset() {
     home.run(&["migrate"]).fails(2, "--preset");
     home.run(&["--db", "none", "--preset", "lsm", "migrate"]).fails(4, "none");
     let told = home.run(&["--preset", "cleave", "migrate"]).text();
-    assert!(told.starts_with("migrated from wisckey to cleave: 20,001 keys copied"), "{told}");
+    assert!(told.starts_with("migrated from wisckey to cleave: 8,001 keys copied"), "{told}");
     assert!(told.contains("on disk before"), "{told}");
     let told = home.run(&["--preset", "cleave", "migrate"]).text();
     assert_eq!(told, "the database has the preset cleave already\n");
     let told = home.run(&["--preset", "ktstore", "migrate", "--json"]).text();
     assert!(told.contains(r#""from":"cleave","to":"ktstore","copied":0"#), "{told}");
     let told = home.run(&["--preset", "lsm", "migrate", "--json"]).text();
-    assert!(told.contains(r#""from":"ktstore","to":"lsm","copied":20001"#), "{told}");
+    assert!(told.contains(r#""from":"ktstore","to":"lsm","copied":8001"#), "{told}");
     assert!(!home.path("cleave.db").join("migrate").exists());
     home.run(&["check"]).ok();
     assert!(listed(&home) == before, "the content has changed");
@@ -66,7 +66,7 @@ fn a_migration_that_is_killed_or_stopped_is_gone_on_with() {
         let (from, to) = [("lsm", "cleave"), ("cleave", "hashkv")][seed as usize % 2];
         let (home, before) = filled(from);
         let signal = ["KILL", "INT"][seed as usize / 2 % 2];
-        let migrate = ["--preset", to, "migrate", "--with", "memtable_bytes=1MiB", "--json"];
+        let migrate = ["--preset", to, "migrate", "--with", "memtable_bytes=256KiB", "--json"];
         // How long it takes differs from one machine to the next: the copy has begun.
         let copy = home.path("cleave.db").join("migrate");
         let tables = || {

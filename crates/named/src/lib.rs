@@ -1,10 +1,12 @@
-//! Options of the engine by their names in the library, as text: `memory_bytes=64MiB`.
+//! Options of the engine by their names in the library, as text: `memory_bytes=64MiB`; and what
+//! the engine decides where none is set, in words.
 //!
 //! A crate of its own, because the command line and the libraries for other languages, none of
 //! which depends on another, take the same names and values.
 
 #![forbid(unsafe_code)]
 
+pub mod decisions;
 pub mod level0;
 pub mod space_limit;
 mod values;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cleavedb::metrics::StallCause;
+use cleavedb_named::decisions;
 use serde_json::{Value, json};
 
 use super::Page;
@@ -43,6 +44,7 @@ pub(super) fn now(page: &Page) -> Value {
         "files": files(&figures),
         "jobs": figures.observer.work.jobs().iter().map(job).collect::<Vec<_>>(),
         "stalls": stalls(&figures),
+        "decided": decisions::text(&figures.metrics.decisions),
         "caches": caches(&figures),
         "slow": figures.observer.slow_log.last(SLOW_MAX).iter()
             .map(|call| slow(call, browses)).collect::<Vec<_>>(),
@@ -163,6 +165,7 @@ fn files(figures: &ServerFigures<'_>) -> Value {
         "count": metrics.value_files.len(),
         "list": list.collect::<Vec<_>>(),
         "groups": metrics.groups,
+        "separated_from": metrics.decisions.separated_from,
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cleavedb::metrics::StallCause;
+use cleavedb_named::decisions;
 
 use super::ServerFigures;
 use super::advice::advice;
@@ -242,6 +243,7 @@ fn own(figures: &ServerFigures<'_>) -> Lines {
         ("block_cache_misses", metrics.cache_misses.to_string()),
         ("record_cache_hits", metrics.record_cache_hits.to_string()),
         ("record_cache_misses", metrics.record_cache_misses.to_string()),
+        ("decided", decisions::text(&metrics.decisions)),
     ]);
     for cause in StallCause::ALL {
         let StallSum { count, time } = StallSum::of(&metrics.stalls, cause);

@@ -423,6 +423,20 @@ fn watchers_see_commands_jobs_and_slow_commands() {
 }
 
 #[test]
+fn the_page_and_info_tell_what_the_store_has_decided() {
+    let server = Server::start(|_| {});
+    let info = server.redis("INFO cleavedb");
+    let decided = value(&info, "decided");
+    assert!(decided.contains("so level 0 may have "), "{decided}");
+    assert!(decided.ends_with("writers are not slowed"), "{decided}");
+    let told = told(&server);
+    assert_eq!(
+        (&told["decided"], &told["files"]["separated_from"]),
+        (&decided.into(), &768.into())
+    );
+}
+
+#[test]
 fn metrics_and_info_tell_what_to_do() {
     let server = Server::start(|config| config.max_clients = 1);
     let _held = TcpStream::connect(server.running.as_ref().unwrap().addresses()[0]).unwrap();

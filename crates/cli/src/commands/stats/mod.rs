@@ -9,6 +9,7 @@ use std::fmt;
 use cleavedb::metrics::{DirectoryMetrics, LevelMetrics};
 use cleavedb::reports::RecoveryReport;
 use cleavedb::{Db, FileClass, Metrics, Options};
+use cleavedb_named::decisions;
 use cleavedb_units::{self as units, counted};
 
 use crate::args::StatsArgs;
@@ -255,7 +256,7 @@ impl fmt::Display for Stats<'_> {
         }
         writeln!(f, "{}", self.options.layout())?;
         if self.all {
-            work::decided(&self.metrics, f)?;
+            writeln!(f, "decided: {}", decisions::text(&self.metrics.decisions))?;
             work::machine(&self.metrics, f)?;
         }
         if self.space.unflushed_bytes > 0 {

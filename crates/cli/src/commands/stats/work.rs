@@ -9,29 +9,6 @@ use cleavedb_units::{self as units, bytes, counted};
 
 use crate::space::cost;
 
-/// What the database has decided by itself.
-pub fn decided(metrics: &Metrics, f: &mut Formatter<'_>) -> fmt::Result {
-    let made = &metrics.decisions;
-    let entries = match made.entry_bytes {
-        Some(mean) => format!("entries of the index have {} on average", counted(mean, "byte")),
-        None => "the index has no entries yet".to_owned(),
-    };
-    let writers = match made.slowed {
-        Some((pace, cause)) => {
-            format!("writers are slowed to {} a second by {}", bytes(pace), cause.name())
-        }
-        None => "writers are not slowed".to_owned(),
-    };
-    writeln!(
-        f,
-        "decided: {entries}, so level 0 may have {} and level 1 {}; a MemTable covers at most {} \
-         of log; {writers}",
-        bytes(made.level0_bytes),
-        bytes(made.level1_bytes),
-        bytes(made.memtable_log_bytes),
-    )
-}
-
 /// Use of the machine now.
 pub fn machine(metrics: &Metrics, f: &mut Formatter<'_>) -> fmt::Result {
     writeln!(

@@ -188,12 +188,13 @@ const levels = ({ space, files }) => {
       h("p", { className: "quiet" }, h("span", { className: "key live" }, "live"), h("span", { className: "key gone" }, "dead"))]
     : quiet("No value files yet: new values are in the log."),
     say(`${counted(files.count, "file")}${files.groups ? `, and ${counted(files.groups, "group")} of values` : ""}; ` +
-      `${bytes(space.values)} of logs and values outside the index.`));
+      `${bytes(space.values)} of logs and values outside the index.` +
+      (files.separated_from ? ` Values of ${counted(files.separated_from, "byte")} and more leave the index.` : "")));
 };
 
 // Jobs that are shown: so many that the table does not change its height.
 const JOBS = 8;
-const work = ({ jobs, stalls }) => {
+const work = ({ jobs, stalls, decided }) => {
   const state = (job) => {
     if (job.error) return h("span", { className: "tag failed" }, "failed");
     return job.ended ? "" : h("span", { className: "tag" }, "running");
@@ -208,7 +209,8 @@ const work = ({ jobs, stalls }) => {
     say(waited.length
       ? `Writers waited in the last five minutes: ${waited.map((stall) =>
         `for ${stall.cause} ${counted(stall.count, "time")}, ${span(stall.seconds)}`).join("; ")}.`
-      : "No writer waited for this work in the last five minutes."));
+      : "No writer waited for this work in the last five minutes."),
+    say(`Decided by the store: ${decided}.`));
 };
 
 const failure = async (answer) => {

@@ -1,8 +1,9 @@
 //! StoreAtRest: while nothing is written, what is dead gives way to less than writers are allowed.
 //!
 //! Dead values, and versions that level 0 hides, are spare space that makes writing cheap. A store
-//! that is written no more has no use for it: so after some seconds without a write its goals
-//! shrink, and ordinary jobs bring it there, slowly, until the next writes (decision 0069).
+//! that is written no more has no use for it: so once threads without work have looked twice and
+//! found nothing written between, its goals shrink, and ordinary jobs bring it there, slowly, until
+//! the next writes (decision 0069).
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +28,8 @@ pub(crate) struct StoreAtRest {
 
 impl StoreAtRest {
     /// Looks at the store once more, of which `written` bytes were written; returns whether it
-    /// begins to rest: if nothing was since the last look.
+    /// begins to rest: if nothing was since the last look, which another thread may have taken just
+    /// before.
     pub(crate) fn look(&self, written: u64) -> bool {
         let unchanged = self.seen.swap(written + 1, Ordering::Relaxed) == written + 1;
         let begins = unchanged && written > 0 && !self.lasts(written);
@@ -42,10 +44,11 @@ impl StoreAtRest {
         self.begun.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the store, of which `written` bytes were written, is at rest.
+    /// Whether the store, of which `written` bytes were written, is at rest. A number that was read
+    /// before the rest began is one of the rest.
     pub(crate) fn lasts(&self, written: u64) -> bool {
         let begun = self.begun.load(Ordering::Relaxed);
-        begun > 0 && written + 1 - begun < LITTLE
+        begun > 0 && written + 1 < begun + LITTLE
     }
 }
 
@@ -60,6 +63,7 @@ mod tests {
         assert!(!rest.look(500) && !rest.lasts(500), "it may have been written just now");
         assert!(rest.look(500) && rest.lasts(500) && !rest.look(500));
         assert!(rest.lasts(500 + LITTLE / 2) && !rest.lasts(500 + LITTLE));
+        assert!(rest.lasts(400), "a number that was read before is no write");
         assert!(!rest.look(500 + LITTLE) && rest.look(500 + LITTLE));
         rest.end();
         assert!(!rest.lasts(500 + LITTLE) && rest.look(500 + LITTLE), "it may begin again");

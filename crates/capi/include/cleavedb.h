@@ -117,8 +117,8 @@ void cleavedb_free(char *text);
 
 /* The keyspace of this name, which is made if it is missing; NULL is the default one. `options` is
    NULL or a text such as "ttl=12h min_separated=4KiB compression=lz4": how long values live, from
-   which length on they leave the index, and how they are compressed then. One that is there keeps its
-   own. */
+   which length on they leave the index, and how those that do are compressed. One that is there keeps
+   its own. */
 cleavedb_keyspace *cleavedb_keyspace_open(cleavedb_db *db, const char *name, const char *options,
                                           cleavedb_error **error);
 void cleavedb_keyspace_free(cleavedb_keyspace *keyspace);

@@ -186,16 +186,25 @@ pub(super) const OPTIONS: &[(&str, &str, &str, &str, Set)] = &[
     ("filter_bits", "bits for each key", "10", "Bits of a filter for each key", |o, v| {
         put(&mut o.tuning.filter_bits, number(v))
     }),
-    ("compression", "none, lz4 or zstd", "none", "Compression of blocks of tables", |o, v| {
-        let kinds =
-            [("none", Compression::None), ("lz4", Compression::Lz4), ("zstd", Compression::Zstd)];
-        put(&mut o.compression, one_of(v, &kinds))
-    }),
+    (
+        "compression",
+        "none, lz4 or zstd",
+        "none",
+        "Compression of blocks of tables, with the values in them",
+        |o, v| {
+            let kinds = [
+                ("none", Compression::None),
+                ("lz4", Compression::Lz4),
+                ("zstd", Compression::Zstd),
+            ];
+            put(&mut o.compression, one_of(v, &kinds))
+        },
+    ),
     (
         "value_compression",
         "none, lz4, zstd or zstd-dictionary",
         "none",
-        "Compression of values outside the index",
+        "Compression of values outside the index, of min_separated bytes and more",
         |o, v| put(&mut o.value_compression, value_compression(v)),
     ),
     ("table_bytes", BYTES, "32MiB", "Length at which a table ends", |o, v| {

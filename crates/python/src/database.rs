@@ -134,7 +134,8 @@ impl PyDatabase {
         detached(py, || self.session.close())
     }
 
-    /// The keyspace `name`, which is created with the given options if it is missing.
+    /// The keyspace `name`, which is created with the given options if it is missing; `compression`
+    /// is that of values of `min_separated` bytes and more.
     #[pyo3(signature = (name, *, min_separated=None, ttl=None, compression=None))]
     fn keyspace(
         &self,

@@ -24,7 +24,8 @@ pub struct KeyspaceOptions {
     /// How long values live that are put without a time to live of their own: after that they are
     /// not there any more. Stored in milliseconds, rounded up. Default: for good.
     pub ttl: Option<Duration>,
-    /// How values that leave the index are compressed. Default: as those of the database
+    /// How values that leave the index are compressed; those that stay in it are with its blocks,
+    /// of all keyspaces alike ([`crate::Options::compression`]). Default: as those of the database
     /// ([`crate::Options::value_compression`]).
     pub compression: Option<ValueCompression>,
 }

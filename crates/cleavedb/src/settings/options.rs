@@ -110,12 +110,13 @@ pub struct Options {
     /// no more than a quarter of all values, or 8 MiB. Either may be exceeded by half for a short
     /// time. At most 128 GiB. Default: 256 MiB.
     pub hot_bytes: u64,
-    /// Compression of table blocks. Default: none; keys and pointers gain little beyond shared
-    /// prefixes.
+    /// Compression of blocks of tables, with the values that lie in them: under the default preset
+    /// those below 768 bytes. Default: none; keys and pointers gain little beyond shared prefixes.
     pub compression: Compression,
     /// Compression of values outside the index, each by itself, in the thread that writes it; a
-    /// keyspace may have another ([`crate::KeyspaceOptions::compression`]). Values that are there
-    /// stay as they are. Default: none.
+    /// keyspace may have another ([`crate::KeyspaceOptions::compression`]). Shorter values than
+    /// `min_separated` lie in tables, and it does nothing for them: `compression` does. Values that
+    /// are there stay as they are. Default: none.
     pub value_compression: ValueCompression,
     /// Bytes of value files per live byte above which the oldest are collected. Where groups share
     /// a reserve (HashKV), the bytes of the index count too, on both sides. Default: 1.3

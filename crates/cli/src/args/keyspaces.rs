@@ -24,8 +24,8 @@ pub enum KeyspaceCommand {
         /// for good]
         #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
         ttl: Option<Duration>,
-        /// How its values outside the index are compressed: none, lz4, zstd or zstd-dictionary
-        /// [default: as those of the database]
+        /// How its values outside the index are compressed, those of min_separated bytes and more:
+        /// none, lz4, zstd or zstd-dictionary [default: as those of the database]
         #[arg(long, value_parser = named::value_compression, value_name = "HOW")]
         compression: Option<ValueCompression>,
     },

@@ -125,11 +125,13 @@ pub struct Options {
     /// Most bytes of all files of the database, in all its directories; reserved space counts, and
     /// so do files that readers still hold. It is never exceeded. Writes are slowed and then
     /// stopped before it, at a distance for the needs of jobs: all MemTables, two log files, and
-    /// the largest collection or compaction, about half of the limit; below 1.5 GB these are made
-    /// smaller for it, and the least limit is 12 MiB. Then all dead data is collected; if that does
-    /// not help, writes fail with [`crate::ErrorKind::NoSpace`], while reads and deletes still
-    /// work. It is stored with the data by the first write of a session, and holds for later opens
-    /// that set no other; `u64::MAX` lifts it. Default: the stored one; for a new database none.
+    /// the largest collection or compaction, about half of the limit. Then all dead data is
+    /// collected; if that does not help, writes fail with [`crate::ErrorKind::NoSpace`], while
+    /// reads and deletes still work. Below 2.4 GiB, under the default preset, MemTables, log files,
+    /// segments and tables are made smaller for it; 12 MiB are enough for every preset, and the
+    /// error of an open with too little names the least. It is stored with the data by the first
+    /// write of a session, and holds for later opens that set no other; `u64::MAX` lifts it.
+    /// Default: the stored one; for a new database none.
     pub space_limit: Option<u64>,
     /// Bytes of the log that are kept, besides what the database needs of it itself, so that
     /// [`crate::Db::changes`] can read what was committed; 0 for none. At least this number of the

@@ -225,8 +225,8 @@ impl Options {
         self.made_to_fit(|options| options.space_limit_min() <= limit)
     }
 
-    /// The least [`Options::space_limit`] for a database with the other options, in bytes: as much
-    /// for data as is kept for jobs.
+    /// The least [`Options::space_limit`] for which no size is made smaller, in bytes: as much for
+    /// data as is kept for jobs.
     pub fn space_limit_min(&self) -> u64 {
         let collection = self.tuning.segment_bytes.max(self.tuning.log_file_bytes);
         let flushes = flush_max(self, 0).saturating_mul(self.memtables_max() as u64 + 1);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cleavedb::layout::{LogRole, Partition, SurvivorRoute, ValueLayout};
 use cleavedb::metrics::Step;
 use cleavedb::tuning::Level0;
-use cleavedb::{Db, Options, Volume};
+use cleavedb::{Db, Options, Preset, Volume};
 use cleavedb_bench::capabilities::{Capabilities, Needs};
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -28,6 +28,14 @@ use crate::device::{Device, OnDevice};
 use crate::hot_counters;
 use crate::variant;
 
+/// The engine of a preset, as results name it: `cleave`, and `cleave-lsm` of a paper.
+pub fn engine_of(preset: Preset) -> String {
+    match preset {
+        Preset::Cleave => preset.name().to_owned(),
+        _ => format!("cleave-{preset}"),
+    }
+}
+
 /// Opens databases of one preset with one durability.
 #[derive(Clone)]
 pub struct CleaveOpener {
@@ -42,7 +50,7 @@ impl CleaveOpener {
     /// Databases with these options.
     pub fn with(options: Options) -> Self {
         let (device, placements) = (Device::default(), Vec::new());
-        Self { name: format!("cleave-{}", options.chosen_preset()), options, device, placements }
+        Self { name: engine_of(options.chosen_preset()), options, device, placements }
     }
 
     /// The opener with stores on the named devices.

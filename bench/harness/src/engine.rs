@@ -12,7 +12,7 @@ pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 
 /// An open store; all methods may be called from several threads at once.
 pub trait Engine: Send + Sync {
-    /// Name in results, settings that matter included: "rocksdb", "cleave-wisckey".
+    /// Name in results, settings that matter included: "rocksdb", "cleave", "cleave-wisckey".
     fn name(&self) -> &str;
 
     /// Stores `value` under `key`, replacing what was there.

@@ -9,6 +9,7 @@ use cleavedb_cli::console::Console;
 use cleavedb_cli::failure::{Exit, Failure, Result};
 
 use crate::bench_args::Pages;
+use crate::engine::engine_of;
 use crate::failure::failed;
 
 /// The arguments of a report.
@@ -42,11 +43,6 @@ pub(super) fn run(asked: &Asked<'_>, console: &Console) -> Result<Exit> {
         console.note(&format!("chart: {}", path.display()));
     }
     Ok(Exit::Done)
-}
-
-/// The engine of a preset, as results name it.
-pub(super) fn engine_of(preset: Preset) -> String {
-    format!("cleave-{preset}")
 }
 
 fn show(results: &Results, console: &Console) -> Result<()> {

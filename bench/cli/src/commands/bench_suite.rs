@@ -19,15 +19,16 @@ use cleavedb_cli::global::Global;
 use cleavedb_cli::interrupt;
 
 use crate::bench_args::{Many, Pages, SuiteArgs};
-use crate::commands::bench_report::{self, Asked, engine_of};
+use crate::commands::bench_report::{self, Asked};
+use crate::engine::engine_of;
 use crate::failure::failed;
 
 /// Engines of the two-minute benchmark: the default preset, the one that keeps values in the tree,
 /// and the tree that all others are compared with.
-const FEW: [&str; 3] = ["cleave-cleave", "cleave-lsm", "rocksdb"];
+const FEW: [&str; 3] = ["cleave", "cleave-lsm", "rocksdb"];
 
 /// Engines of the benchmark of features: two presets, and the peers that have some of them.
-const FEATURED: [&str; 6] = ["cleave-cleave", "cleave-lsm", "rocksdb", "leveldb", "fjall", "redb"];
+const FEATURED: [&str; 6] = ["cleave", "cleave-lsm", "rocksdb", "leveldb", "fjall", "redb"];
 
 /// The peers beside all presets in the suite of `docs/figures.md`.
 const SHOWN: [&str; 4] = ["rocksdb", "blobdb", "leveldb", "fjall"];

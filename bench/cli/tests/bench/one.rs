@@ -56,7 +56,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     let lines = home.run(&args).json();
     assert_eq!(lines.len(), 5, "the run, three workloads and the verification");
     assert_eq!(lines[0]["kind"], json!("run"));
-    assert_eq!(lines[1]["engine"], json!("cleave-cleave"));
+    assert_eq!(lines[1]["engine"], json!("cleave"));
     assert_eq!(lines[4]["wrong"], json!(0));
     home.run(&[&args[..], &["--results", "kept"]].concat()).ok();
     let kept = fs::read_to_string(home.path("kept")).unwrap();
@@ -67,7 +67,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
-    assert!(home.path("bench-data/cleave-cleave").is_dir() && home.path("r").is_file());
+    assert!(home.path("bench-data/cleave").is_dir() && home.path("r").is_file());
 }
 
 #[test]

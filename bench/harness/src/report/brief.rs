@@ -12,8 +12,8 @@ use crate::report::papers::beside;
 use crate::report::tables::{Table, failures};
 use crate::units::short;
 
-/// What names of presets begin with.
-const PRESET: &str = "cleave-";
+/// What the name of the default preset is, and names of others begin with.
+const OWN: &str = "cleave";
 
 /// The report as Markdown. Of the presets `shown` have columns of their own, the default first; the
 /// best one of a row has another, empty where that is the default.
@@ -62,8 +62,8 @@ fn of_lists(results: &Results) -> impl Iterator<Item = &Group> {
 /// A row for each workload of each list.
 fn lists(results: &Results, shown: &[&str]) -> Table {
     let engines = results.engines();
-    let others = || engines.iter().filter(|engine| !engine.starts_with(PRESET));
-    let named = |engine: &str| engine.trim_start_matches(PRESET).to_owned();
+    let others = || engines.iter().filter(|engine| !engine.starts_with(OWN));
+    let named = |engine: &str| engine.trim_start_matches("cleave-").to_owned();
     let header = ["list", "workload"].map(str::to_owned).into_iter();
     let header = header.chain(shown.iter().map(|engine| format!("`{}`", named(engine))));
     let header = header.chain(["best preset".to_owned()]).chain(others().cloned());
@@ -89,7 +89,7 @@ fn lists(results: &Results, shown: &[&str]) -> Table {
 
 /// The preset with the best figure of `workload`.
 fn best<'a>(group: &'a Group, workload: &'a str, figure: Figure) -> Option<(&'a Row, f64)> {
-    let presets = group.of(workload).filter(|row| row.engine.starts_with(PRESET) && !row.wrong);
+    let presets = group.of(workload).filter(|row| row.engine.starts_with(OWN) && !row.wrong);
     let valued = presets.filter_map(|row| Some((row, figure.value(row)?)));
     match figure {
         Figure::Latency => valued.min_by(|one, other| one.1.total_cmp(&other.1)),
@@ -135,7 +135,7 @@ mod tests {
 
     fn results(name: &str) -> Results {
         let rows = vec![
-            row("cleave-ktstore", 2.0, None),
+            row("cleave", 2.0, None),
             row("cleave-wisckey", 1.0, None),
             row("cleave-hoakv", 1.5, Some(1234)),
             Row { wrong: true, ..row("cleave-lsm", 0.5, None) },
@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn a_document_has_few_columns_and_the_best_preset_of_each_row() {
         let results = results("free");
-        let text = brief(&results, &["cleave-ktstore", "cleave-hoakv"]);
+        let text = brief(&results, &["cleave", "cleave-hoakv"]);
         let [header, cells] = &rows(&text)[..] else { panic!("{text}") };
-        let few = ["list", "workload", "`ktstore`", "`hoakv`", "best preset", "rocksdb"];
+        let few = ["list", "workload", "`cleave`", "`hoakv`", "best preset", "rocksdb"];
         assert_eq!(header[..], few);
         assert_eq!(cells[..], ["free", "ycsb-c", "30.0", "40.0", "60.0 `wisckey`", "10.0"]);
         let text = brief(&results, &["cleave-wisckey"]);
         assert_eq!(rows(&text)[1][2..], ["60.0", "", "10.0"], "the default is the best one");
-        let svg = chart(&results, "cleave-ktstore");
+        let svg = chart(&results, "cleave");
         assert!(svg.contains("free ycsb-c") && svg.contains("3.0x"), "{svg}");
         assert!(!svg.contains("#010000"), "no style sheet colours it");
     }
@@ -171,9 +171,9 @@ mod tests {
     fn a_page_of_a_paper_has_its_own_engine_first_and_says_how_warm_it_was() {
         let mut results = results("hoakv-7 zipfian-ranks=records, hot-store=20MiB");
         results.groups[0].is_of_experiment = true;
-        let text = brief(&results, &["cleave-ktstore"]);
+        let text = brief(&results, &["cleave"]);
         let rows = rows(&text);
-        assert_eq!(rows[0][3..6], ["figure", "cleave-hoakv", "cleave-ktstore"], "{text}");
+        assert_eq!(rows[0][3..6], ["figure", "cleave-hoakv", "cleave"], "{text}");
         let cells = &rows[1];
         assert_eq!(cells[..3], ["hoakv-7", "zipfian-ranks=records, hot-store=20MiB", "ycsb-c"]);
         let figures = ["40,000", "30,000 (1.33x)", "60,000 (0.67x)", "WRONG VALUES"];

@@ -48,9 +48,10 @@ pub fn parse(text: &str) -> Result<NamedOption, String> {
     let known = OPTIONS.iter().find(|(known, ..)| *known == spelled);
     let (name, takes, _, _, set) = known.ok_or_else(|| unknown(&spelled))?;
     let value = value.ok_or_else(|| format!("{name} has no value; it takes {takes}"))?;
-    // On a layout for which all options are valid.
-    let tried = set(&mut Options::preset(Preset::HashKv), value);
-    tried.map_err(|why| format!("{why}; {name} takes {takes}"))?;
+    // On a layout for which all options are valid. The process looks at its memory once, and a
+    // benchmark limits that only after its arguments are read.
+    let mut tried = Options { preset: Some(Preset::HashKv), ..Options::of_memory(0) };
+    set(&mut tried, value).map_err(|why| format!("{why}; {name} takes {takes}"))?;
     Ok(NamedOption { name, value: value.to_owned() })
 }
 

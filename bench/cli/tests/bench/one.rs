@@ -70,6 +70,21 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     assert!(home.path("bench-data/cleave").is_dir() && home.path("r").is_file());
 }
 
+/// A regression: `--with` made the process look at its memory before that was limited. Needs root,
+/// or a control group of one's own: without, it proves nothing.
+#[test]
+fn a_store_has_a_third_of_the_memory_limit_whatever_else_is_set() {
+    let home = Home::new();
+    let limited = ["bench", "--memory-limit", "300MiB", "--records", "500", "-w", "load"];
+    for with in [&[][..], &["--with", "filter_bits=12"]] {
+        home.run(&[with, &limited, &["--results", "r"]].concat()).ok();
+        let results = fs::read_to_string(home.path("r")).unwrap();
+        let is_limited = !results.contains("MEMORY IS NOT LIMITED");
+        assert!(!is_limited || results.contains(r#"["memory","100 MiB"]"#), "{results}");
+        fs::remove_file(home.path("r")).unwrap();
+    }
+}
+
 #[test]
 fn bench_takes_options_of_the_engine_and_refuses_others() {
     let home = Home::new();

@@ -201,35 +201,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            preset: None,
-            layout: None,
-            create_if_missing: true,
-            error_if_exists: false,
-            durability: Durability::Sync,
-            min_separated: None,
-            memory_bytes: default_memory(),
-            record_cache_bytes: 0,
-            hot_bytes: 256 << 20,
-            compression: Compression::None,
-            value_compression: ValueCompression::None,
-            space_amplification: 1.3,
-            space_limit: None,
-            change_retention_bytes: None,
-            accept_lost_window: false,
-            expired_within: Duration::from_secs(24 * 60 * 60),
-            time: Arc::new(SystemClock),
-            filter: None,
-            merge_operators: MergeOperators::default(),
-            resources: None,
-            background_bytes_per_second: None,
-            listeners: Vec::new(),
-            latency_sampling: 0,
-            volumes: Vec::new(),
-            background: Background::Threads(2),
-            tuning: Tuning::default(),
-            more: (),
-        }
+        Self::of_memory(default_memory())
     }
 }
 
@@ -250,6 +222,40 @@ impl Options {
             block_bytes: self.tuning.block_bytes,
             bits_per_key: self.tuning.filter_bits as u32,
             compression: self.compression,
+        }
+    }
+
+    /// The default options of a database with this memory, in bytes; that of the machine is not
+    /// looked at.
+    pub fn of_memory(memory_bytes: usize) -> Self {
+        Self {
+            preset: None,
+            layout: None,
+            create_if_missing: true,
+            error_if_exists: false,
+            durability: Durability::Sync,
+            min_separated: None,
+            memory_bytes,
+            record_cache_bytes: 0,
+            hot_bytes: 256 << 20,
+            compression: Compression::None,
+            value_compression: ValueCompression::None,
+            space_amplification: 1.3,
+            space_limit: None,
+            change_retention_bytes: None,
+            accept_lost_window: false,
+            expired_within: Duration::from_secs(24 * 60 * 60),
+            time: Arc::new(SystemClock),
+            filter: None,
+            merge_operators: MergeOperators::default(),
+            resources: None,
+            background_bytes_per_second: None,
+            listeners: Vec::new(),
+            latency_sampling: 0,
+            volumes: Vec::new(),
+            background: Background::Threads(2),
+            tuning: Tuning::default(),
+            more: (),
         }
     }
 

@@ -39,7 +39,7 @@ pub use table::{IndexSize, ReadMode};
 pub use table_builder::TableBuilder;
 pub use table_format::{Compression, TableMeta, TableOptions};
 pub use table_handle::TableStore;
-pub use version::Version;
+pub use version::{Contents, Version};
 pub use visible::VisibleIter;
 
 #[cfg(all(test, feature = "test-loom"))]

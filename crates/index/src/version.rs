@@ -20,6 +20,7 @@ use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
 use crate::entry::{EntryIter, IndexHit};
 use crate::range_tombstones::Fragments;
 use crate::table::{IndexSize, ReadMode};
+use crate::table_format::TableMeta;
 use crate::table_handle::{TableHandle, TableStore};
 use crate::table_set::TableSet;
 
@@ -37,6 +38,15 @@ pub struct Run {
     pub set: TableSet,
 }
 
+/// What an index holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Mean length of an entry, key and value together, in bytes; `None` without entries.
+    pub entry_bytes: Option<u64>,
+    /// Bytes of all tables.
+    pub bytes: u64,
+}
+
 /// An immutable state of the index.
 #[derive(Clone)]
 pub struct Version {
@@ -51,8 +61,7 @@ pub struct Version {
     levels: [Arc<TableSet>; DEEP_LEVELS],
     /// Whether any table has values that expire.
     expires: bool,
-    /// Mean length of an entry, in bytes; `None` without entries.
-    entry_bytes: Option<u64>,
+    contents: Contents,
 }
 
 impl Version {
@@ -66,7 +75,7 @@ impl Version {
             layers,
             levels: Default::default(),
             expires: false,
-            entry_bytes: None,
+            contents: Contents::default(),
         }
     }
 
@@ -107,9 +116,9 @@ impl Version {
         self.levels.iter().map(|set| set.bytes()).max().unwrap_or_default()
     }
 
-    /// Mean length of an entry, key and value together, in bytes; `None` without entries.
-    pub fn entry_bytes(&self) -> Option<u64> {
-        self.entry_bytes
+    /// What its tables hold.
+    pub fn contents(&self) -> Contents {
+        self.contents
     }
 
     /// All tables with their levels, youngest place first.
@@ -394,10 +403,12 @@ impl Version {
         version.layers = layers(&version.buckets)?.into();
         let expires = version.tables().any(|(_, table)| table.meta().expires());
         version.expires = expires;
-        let (bytes, entries) = version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
-            (bytes + table.meta().raw_bytes, entries + table.meta().entries)
-        });
-        version.entry_bytes = u64::checked_div(bytes, entries);
+        let sum = |of: fn(&TableMeta) -> u64| -> u64 {
+            version.tables().map(|(_, table)| of(table.meta())).sum()
+        };
+        let (raw, entries) = (sum(|meta| meta.raw_bytes), sum(|meta| meta.entries));
+        let bytes = sum(|meta| meta.size);
+        version.contents = Contents { entry_bytes: u64::checked_div(raw, entries), bytes };
         Ok(version)
     }
 

@@ -48,6 +48,11 @@ impl ObsoleteFiles {
         self.holes.lock().push(hole);
     }
 
+    /// Bytes of the queued ranges.
+    pub fn hole_bytes(&self) -> u64 {
+        self.holes.lock().iter().map(|hole| hole.len).sum()
+    }
+
     /// Takes all queued ranges.
     pub fn take_holes(&self) -> Vec<Hole> {
         std::mem::take(&mut *self.holes.lock())

@@ -19,7 +19,7 @@ pub(crate) fn update_pressure(engine: &Engine) {
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     engine.space().note_bytes(&manifest);
-    let (target, _) = engine.options.level_bytes(live.version.entry_bytes());
+    let (target, _) = engine.options.level_bytes(live.version.contents());
     let level0 = live.version.level_bytes(0);
     let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
     let growth = engine.throttle.growth().level0;

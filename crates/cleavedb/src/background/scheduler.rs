@@ -121,7 +121,7 @@ fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
         JobKind::Compact => compaction::compact_due(engine),
         JobKind::Collect => done::<Collect<'_>>(engine, Begin::Open),
         JobKind::Remove => Ok(removal::run_remove(engine)),
-        JobKind::Punch => Ok(removal::run_punch(engine)),
+        JobKind::Punch => Ok(removal::punch_in_turn(engine)),
     }
 }
 

@@ -27,6 +27,9 @@ const SLOWEST: f64 = 4e6;
 /// What a MiB of log is taken to need in a flush before the first one has ended, in nanoseconds.
 const FIRST_FLUSH: u64 = 10_000_000;
 
+/// Length of log up to which flushes are taken to need as long as one of this length, in bytes.
+const SHORT_FLUSH: u64 = 4 << 20;
+
 /// Shorter pauses are accumulated: a sleep is not more precise.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
@@ -220,9 +223,10 @@ impl Throttle {
         self.state.lock().growth
     }
 
-    /// Records how long a flush of `bytes` of log took; the pace is an average of the last few.
+    /// Records how long a flush of `bytes` of log took; the pace is an average of the last few. A
+    /// short flush takes the time of its syncs, which says nothing of longer ones.
     pub(crate) fn flush_took(&self, bytes: u64, took: Duration) {
-        let nanos = (took.as_nanos() << 20) / u128::from(bytes.max(1));
+        let nanos = (took.as_nanos() << 20) / u128::from(bytes.max(SHORT_FLUSH));
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         self.change(|state| {
             let before = state.flush_nanos.unwrap_or(nanos);
@@ -373,6 +377,7 @@ mod tests {
         assert_eq!(throttle.pause(1 << 20, start), first, "nothing was flushed yet");
         let start = start + Duration::from_nanos(FIRST_FLUSH);
         throttle.flush_took(64 << 20, Duration::from_millis(640));
+        throttle.flush_took(1000, Duration::from_millis(40));
         let mut now = start;
         for _ in 0..1000 {
             if let Some((cause, pause)) = throttle.pause(1 << 14, now) {

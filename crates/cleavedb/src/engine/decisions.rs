@@ -10,7 +10,7 @@ impl Engine {
         let memtable_log_bytes = self.throttle.log_bytes_per_memtable_max();
         Decisions {
             separated_from: self.options.least_separated().map(|bytes| bytes as u64),
-            entry_bytes: self.state.load().version.entry_bytes(),
+            entry_bytes: self.state.load().version.contents().entry_bytes,
             level0_bytes: levels.l0_bytes,
             level1_bytes: levels.l1_bytes,
             memtable_log_bytes: self.memtable_limits.log_bytes.min(memtable_log_bytes),

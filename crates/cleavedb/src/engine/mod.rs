@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     /// Held while a hole is punched, and while a file that may have holes is removed: without its
     /// name here the file of a copy would seem to be ours alone. A leaf lock.
     pub(crate) punching: Mutex<()>,
+    /// Held by the thread that punches.
+    pub(crate) punches: Mutex<()>,
     pub(crate) apart: Apart,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,

@@ -92,6 +92,7 @@ pub(crate) fn build(
         records: record_cache(&options),
         obsolete_files,
         punching: Mutex::new(()),
+        punches: Mutex::new(()),
         apart: open_apart(database_id, &options, &live, earlier),
         jobs,
         throttle: Throttle::covering(options.log().covered_at_first(&options)),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_index::compaction::{Level0, level_bytes_for};
-use cleavedb_index::{Compression, TableOptions};
+use cleavedb_index::{Compression, Contents, TableOptions};
 use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::{GroupLayout, ValueCompression, ValueLayout};
@@ -345,10 +345,10 @@ impl Options {
         self.tuning.level0.unwrap_or_else(|| self.row().level0)
     }
 
-    /// Bytes of level 0 above which it is compacted, and bytes of level 1, where an entry of the
-    /// index has this mean length.
-    pub(crate) fn level_bytes(&self, entry_bytes: Option<u64>) -> (u64, u64) {
-        let usual = level_bytes_for(entry_bytes, self.tuning.table_bytes);
+    /// Bytes of level 0 above which it is compacted, and bytes of level 1, of an index with these
+    /// contents.
+    pub(crate) fn level_bytes(&self, contents: Contents) -> (u64, u64) {
+        let usual = level_bytes_for(contents, self.tuning.table_bytes);
         let Tuning { level0_bytes, level1_bytes, .. } = self.tuning;
         (level0_bytes.unwrap_or(usual.0), level1_bytes.unwrap_or(usual.1))
     }

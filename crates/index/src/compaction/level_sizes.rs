@@ -2,7 +2,10 @@
 //!
 //! Levels of values are rewritten less often the larger level 0 is; levels of pointers are short,
 //! and reads, scans and the garbage that only compactions find want few runs in level 0. So both
-//! follow from the mean length of an entry (decision 0067).
+//! follow from the mean length of an entry. Levels 0 and 1 repeat keys of the levels below, so in a
+//! small index both are a part of it (decision 0067).
+
+use crate::version::Contents;
 
 /// Mean length up to which entries are taken for pointers, and from which on for values, in bytes.
 const POINTER: u64 = 48;
@@ -11,31 +14,49 @@ const VALUE: u64 = 112;
 /// Tables that level 0 holds of pointers, and of values.
 const TABLES: (u64, u64) = (2, 16);
 
-/// Least number of tables in level 1.
+/// Number of tables in level 1, if level 0 has not more.
 const LEVEL1_TABLES: u64 = 8;
 
-/// Sizes of level 0 and of level 1, in bytes, where entries have this mean length, and tables end
-/// at `table_bytes`: 64 and 256 MiB for pointers, 512 MiB each for values, in proportion between.
-pub fn level_bytes_for(entry_bytes: Option<u64>, table_bytes: u64) -> (u64, u64) {
-    let beyond = entry_bytes.unwrap_or_default().clamp(POINTER, VALUE) - POINTER;
+/// Divisor of an index for levels 0 and 1.
+const PART: u64 = 8;
+
+/// Sizes of level 0 and of level 1, in bytes, of an index with these contents, where tables end at
+/// `table_bytes`: 64 and 256 MiB for pointers, 512 MiB each for values, in proportion between, but
+/// at most an eighth of the index, and at least 64 MiB.
+pub fn level_bytes_for(contents: Contents, table_bytes: u64) -> (u64, u64) {
+    let least = table_bytes.saturating_mul(TABLES.0);
+    let within = |bytes: u64| bytes.min(contents.bytes / PART).max(least);
+    let beyond = contents.entry_bytes.unwrap_or_default().clamp(POINTER, VALUE) - POINTER;
     let more = table_bytes.saturating_mul((TABLES.1 - TABLES.0) * beyond) / (VALUE - POINTER);
-    let level0 = table_bytes.saturating_mul(TABLES.0).saturating_add(more);
-    (level0, level0.max(table_bytes.saturating_mul(LEVEL1_TABLES)))
+    let level0 = within(least.saturating_add(more));
+    (level0, level0.max(within(table_bytes.saturating_mul(LEVEL1_TABLES))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sizes(entry_bytes: Option<u64>, bytes: u64) -> (u64, u64) {
+        let contents = Contents { entry_bytes, bytes };
+        let (level0, level1) = level_bytes_for(contents, 32 << 20);
+        (level0 >> 20, level1 >> 20)
+    }
+
     #[test]
     fn levels_grow_with_the_length_of_entries() {
-        let sizes = |entry_bytes| {
-            let (level0, level1) = level_bytes_for(entry_bytes, 32 << 20);
-            (level0 >> 20, level1 >> 20)
-        };
+        let sizes = |entry_bytes| sizes(entry_bytes, u64::MAX);
         assert_eq!((sizes(None), sizes(Some(40))), ((64, 256), (64, 256)));
         assert_eq!((sizes(Some(80)), sizes(Some(112))), ((288, 288), (512, 512)));
         assert_eq!(sizes(Some(u64::MAX)), (512, 512));
-        assert_eq!(level_bytes_for(Some(80), u64::MAX).1, u64::MAX);
+        let contents = Contents { entry_bytes: Some(80), bytes: u64::MAX };
+        assert_eq!(level_bytes_for(contents, u64::MAX).1, u64::MAX);
+    }
+
+    #[test]
+    fn upper_levels_are_a_part_of_a_small_index() {
+        let values = |mib: u64| sizes(Some(280), mib << 20);
+        assert_eq!((values(0), values(400)), ((64, 64), (64, 64)));
+        assert_eq!((values(1024), values(4096)), ((128, 128), (512, 512)));
+        assert_eq!((sizes(Some(40), 1 << 30), sizes(Some(40), 4 << 30)), ((64, 128), (64, 256)));
     }
 }

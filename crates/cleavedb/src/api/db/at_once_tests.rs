@@ -84,7 +84,7 @@ fn a_write_at_once_leaves_its_pause_to_the_next() {
     let db = begun_with(Background::Threads(1));
     let throttle = &db.engine().throttle;
     // At this pace a byte takes a second.
-    throttle.flush_took(1, Duration::from_secs(1));
+    throttle.flush_took(4 << 20, Duration::from_secs(4 << 20));
     throttle.fills_last(|| true);
     tried(&db).unwrap();
     let owed = tried(&db);

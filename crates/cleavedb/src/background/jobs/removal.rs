@@ -12,6 +12,13 @@ use crate::engine::value_files;
 /// (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
 
+/// Divisor of a store for the same: dead files take a small part of its space.
+const DEAD_PART: u64 = 16;
+
+/// Bytes of ranges to punch above which nothing is collected before they are punched: what one
+/// collection leaves.
+const HOLES_MAX: u64 = 64 << 20;
+
 /// Gives back all space that no reader can reach, without pauses: at an open and a close, when no
 /// user's operation could be slowed down, and on a full disk. Returns whether there was any.
 pub(crate) fn purge(engine: &Engine) -> bool {
@@ -37,8 +44,9 @@ fn purge_telling(engine: &Engine, tell: fn(&Events, Event)) -> bool {
 pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
         engine.jobs.lacks_space() || engine.space().is_near_limit() || engine.jobs.closing();
-    let behind = engine.obsolete_files.dead_bytes()
-        > DEAD_TABLES_MAX.saturating_mul(engine.options.tuning.table_bytes);
+    let most = DEAD_TABLES_MAX.saturating_mul(engine.options.tuning.table_bytes);
+    let most = most.min(engine.space().bytes() / DEAD_PART);
+    let behind = engine.obsolete_files.dead_bytes() > most;
     let pace = if wanted || behind { RemoveMode::Immediate } else { RemoveMode::Paced };
     let keeps_logs = !wanted && log_files::keeps_logs(engine);
     let take = if keeps_logs { ObsoleteFiles::take_other } else { ObsoleteFiles::take_name };
@@ -72,6 +80,13 @@ pub(crate) fn run_punch(engine: &Engine) -> bool {
     give_back_taken(engine, take, |holes| {
         holes.into_iter().for_each(|hole| value_files::punch(engine, hole))
     })
+}
+
+/// As [`run_punch`], unless another thread punches: it would wait for each range, while a
+/// collection may be due. With many bytes to punch that is better than more of them.
+pub(crate) fn punch_in_turn(engine: &Engine) -> bool {
+    let turn = engine.punches.try_lock();
+    (turn.is_some() || engine.obsolete_files.hole_bytes() > HOLES_MAX) && run_punch(engine)
 }
 
 /// Takes an item from the queue of dead files and ranges, and gives its space back. After a failed

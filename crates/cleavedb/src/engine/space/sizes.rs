@@ -134,7 +134,7 @@ impl SpaceContext<'_> {
         let common = CompactionOptions::default();
         let state = self.state.load();
         let patience = self.options.log().merge_patience(state.waiting());
-        let (l0_bytes, l1_bytes) = self.options.level_bytes(state.version.entry_bytes());
+        let (l0_bytes, l1_bytes) = self.options.level_bytes(state.version.contents());
         let least = || state.version.largest_level_bytes() / rest::LEVEL0_PART;
         let l0_bytes = if self.rests() { l0_bytes.min(least().max(1)) } else { l0_bytes };
         let options = CompactionOptions {

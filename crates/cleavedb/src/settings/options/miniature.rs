@@ -77,6 +77,8 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_index::Contents;
+
     use crate::settings::options::{Options, Preset};
     use crate::settings::tuning::Tuning;
 
@@ -112,7 +114,8 @@ mod tests {
         let whole = Options::preset(Preset::HashKv);
         let small = whole.clone().miniature(32);
         assert_eq!(small.memtable() * 32, whole.memtable());
-        let level1 = |options: &Options| options.level_bytes(None).1;
+        let full = Contents { entry_bytes: None, bytes: u64::MAX };
+        let level1 = |options: &Options| options.level_bytes(full).1;
         assert_eq!(level1(&small) * 32, level1(&whole));
         assert_eq!(
             small.tuning.groups.main_segment_bytes * 32,

@@ -8,6 +8,7 @@
 //! * Where level 0 has no bucket, but deeper levels have data, the run is cut into parts of similar
 //!   size, at the bounds of tables of level 1 if one is near: such a part overlaps few of them.
 //!   Where deeper levels have no data, cutting has no use: the tables will move down unchanged.
+//! * Runs that were not cut, since there was nothing below, do not count.
 //! * A small part joins its neighbour, and with it two buckets become one: bounds that are not
 //!   worth a file disappear, and the next run finds new ones. Only beside a large part does a small
 //!   one stay separate, so that a few stray keys do not extend a full bucket across a wide range.
@@ -17,6 +18,7 @@
 
 use crate::buckets::Bucket;
 use crate::compaction::CompactionOptions;
+use crate::table_set::TableSet;
 use crate::version::Version;
 
 /// Most keys in the sample of a run: the size of its parts is known to 1 in 2000.
@@ -96,16 +98,17 @@ pub(super) fn split_keys(
     }
     let least = options.table_bytes_min().max(1);
     let share = (sample.bytes / options.level0.partitions() as u64).max(least);
-    join(segments(version, sample, share), share, least)
+    let buckets = cut_buckets(version, options);
+    join(segments(version, &buckets, sample, share), share, least)
 }
 
-/// Divides the keys of `sample` into segments, each between buckets or in one.
-fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<KeySpan> {
+/// Divides the keys of `sample` into segments, each between `buckets` or in one.
+fn segments(version: &Version, buckets: &[Bucket], sample: &KeySample, share: u64) -> Vec<KeySpan> {
     let (first, last) = (&*sample.keys[0].0, &*sample.last);
     let met = |bucket: &&Bucket| *first <= *bucket.largest && *bucket.smallest <= *last;
     let mut all = Vec::new();
     let mut from: Box<[u8]> = first.into();
-    for bucket in version.buckets().iter().filter(met) {
+    for bucket in buckets.iter().filter(met) {
         let (begin, end) = (bucket.smallest.clone(), successor(&bucket.largest));
         if from < begin {
             split(version, sample, &from, &begin, share, &mut all);
@@ -119,6 +122,20 @@ fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<KeySpan> {
         split(version, sample, &from, &successor(last), share, &mut all);
     }
     all
+}
+
+/// The buckets of level 0 without its runs that could have been cut, but were not, since nothing was
+/// below. A new store has only such runs, and would never have others: in one bucket with them no
+/// run is cut. They leave all at once, and those that were cut as if they were gone stay apart.
+fn cut_buckets(version: &Version, options: &CompactionOptions) -> Vec<Bucket> {
+    let partitions = options.level0.partitions() as u64;
+    let worth = partitions.saturating_mul(options.table_bytes_min());
+    let is_cut =
+        |set: &TableSet| set.tables().len() as u64 >= partitions / 2 || set.bytes() < worth;
+    let runs = version.runs().iter().enumerate().filter(|(_, run)| is_cut(&run.set));
+    Bucket::of(runs.flat_map(|(number, run)| {
+        run.set.tables().iter().map(move |table| (number, run.position, table))
+    }))
 }
 
 /// Adds the keys from `from` to `to`, where level 0 has no bucket: in parts of similar size if that

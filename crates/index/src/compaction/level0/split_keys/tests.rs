@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::{ProptestConfig, any, proptest};
 
+use cleavedb_base::FileNumber;
+
 use super::*;
 use crate::compaction::{Level0, table_ends};
 use crate::edit::{AddedTable, VersionEdit};
@@ -88,6 +90,23 @@ fn buckets_stay_apart_from_flush_to_flush() {
     }
     let slices = tree.version.buckets().iter().map(|bucket| bucket.slices.len());
     assert!(slices.eq([5; 10]));
+}
+
+/// A new store has nothing below its first run, which is not cut.
+#[test]
+fn runs_above_a_wide_one_are_buckets_without_it() {
+    let mut tree = Tree::above("", "z");
+    let list = |shift: u64| keys((0..1000).map(move |n| n * 900 + shift * 7));
+    assert_eq!(tree.flush(1, &list(0)), [1000]);
+    let removed: Vec<FileNumber> =
+        tree.version.runs()[0].set.tables().iter().map(|table| table.number()).collect();
+    for shift in 1..4 {
+        let sizes = tree.flush(10, &list(shift));
+        assert!(sizes.len() == 10 && sizes.iter().all(|n| n.abs_diff(100) <= 2), "{sizes:?}");
+        assert_eq!(tree.version.buckets().len(), 1);
+    }
+    let version = tree.version.apply(&VersionEdit { added: vec![], removed }).unwrap();
+    assert!(version.buckets().iter().map(|bucket| bucket.slices.len()).eq([3; 10]));
 }
 
 #[test]

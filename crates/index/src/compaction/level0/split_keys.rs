@@ -124,9 +124,9 @@ fn segments(version: &Version, buckets: &[Bucket], sample: &KeySample, share: u6
     all
 }
 
-/// The buckets of level 0 without its runs that could have been cut, but were not, since nothing was
-/// below. A new store has only such runs, and would never have others: in one bucket with them no
-/// run is cut. They leave all at once, and those that were cut as if they were gone stay apart.
+/// The buckets of level 0 without its runs that could have been cut, but were not, since nothing
+/// was below. A new store has only such runs, and would never have others: in one bucket with them
+/// no run is cut. They leave all at once, and those that were cut as if they were gone stay apart.
 fn cut_buckets(version: &Version, options: &CompactionOptions) -> Vec<Bucket> {
     let partitions = options.level0.partitions() as u64;
     let worth = partitions.saturating_mul(options.table_bytes_min());

@@ -94,7 +94,7 @@ fn buckets_stay_apart_from_flush_to_flush() {
 
 /// A new store has nothing below its first run, which is not cut.
 #[test]
-fn runs_above_a_wide_one_are_buckets_without_it() {
+fn runs_above_one_that_is_not_cut_are_buckets_without_it() {
     let mut tree = Tree::above("", "z");
     let list = |shift: u64| keys((0..1000).map(move |n| n * 900 + shift * 7));
     assert_eq!(tree.flush(1, &list(0)), [1000]);

@@ -522,7 +522,7 @@ fn features_meet(seed: u64) -> Result<(), String> {
 /// Everything at once, from a seed on in which a compaction drops an expired value that a
 /// collection has repeated.
 fn expiries_meet(seed: u64) -> Result<(), String> {
-    together::all_at_once(&Setup::long_values(Preset::Ohdb, false), 700 + seed, 120)
+    together::all_at_once(&Setup::long_values(Preset::Ohdb, false), 9250 + seed, 120)
 }
 
 /// The model where slices of partitions merge before.

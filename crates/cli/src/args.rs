@@ -332,11 +332,11 @@ pub enum Command {
     },
     /// Give the database the preset of --preset, which keeps values in another way
     ///
-    /// All is copied to the subdirectory `migrate` of the database, read again and compared, and
-    /// then exchanged in one step: whatever stops the command, the directory holds the one or the
-    /// other, whole. It takes as much free space as the data. If it is stopped, run it again: it
-    /// goes on with what was copied, unless the database was written since; to give it up, migrate
-    /// to the preset that the database has. Keyspaces, times to
+    /// All is copied to the subdirectory `cleavedb-migration` of the database, read again and
+    /// compared, and then exchanged in one step: whatever stops the command, the directory holds
+    /// the one or the other, whole. It takes as much free space as the data. If it is stopped, run
+    /// it again: it goes on with what was copied, unless the database was written since; to give it
+    /// up, migrate to the preset that the database has. Keyspaces, times to
     /// live, the threshold of `tune --save` and the space limit come with it; changes that were
     /// kept do not, and backups begin in another directory. A database with files on other disks is
     /// refused. Presets of one layout, as cleave and ktstore, differ by name and tuning only, and

@@ -37,8 +37,9 @@ struct LockedDirectory {
     _lock: Lock,
 }
 
-/// Name of the subdirectory in which the copy lies that is to take the database's place.
-pub(crate) const COPY: &str = "migrate";
+/// Name of the subdirectory in which the copy lies that is to take the database's place. A copy of
+/// an earlier state is removed by this name alone, so it is one that no other store has by chance.
+pub(crate) const COPY: &str = "cleavedb-migration";
 
 /// When a file goes, in this order: the manifest, then data and what belongs to it, the proofs that
 /// volumes are mounted, the proof that there is a database.

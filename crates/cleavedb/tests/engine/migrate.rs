@@ -218,7 +218,7 @@ fn what_cannot_be_migrated_is_refused_and_stays() {
     let plain = dir.path().join("plain");
     Db::open(&plain, lsm()).unwrap().put("key", "value").unwrap();
     refused(Db::migrate(&plain, with_volume), ErrorKind::InvalidOptions, "volumes");
-    assert!(!plain.join("migrate").exists());
+    assert!(!plain.join("cleavedb-migration").exists());
     // An open with another preset says how to get one.
     refused(
         Db::open(&plain, Options::preset(Preset::HashKv)),
@@ -266,7 +266,9 @@ fn a_call_that_was_stopped_is_gone_on_with_unless_something_has_changed() {
     let moved: Change = |path| {
         let elsewhere = path.with_extension("moved");
         fs::create_dir(&elsewhere).unwrap();
-        for entry in fs::read_dir(path).unwrap().chain(fs::read_dir(path.join("migrate")).unwrap())
+        for entry in fs::read_dir(path)
+            .unwrap()
+            .chain(fs::read_dir(path.join("cleavedb-migration")).unwrap())
         {
             let from = entry.unwrap().path();
             let to = elsewhere.join(from.strip_prefix(path).unwrap());
@@ -280,7 +282,9 @@ fn a_call_that_was_stopped_is_gone_on_with_unless_something_has_changed() {
         fs::rename(&elsewhere, path).unwrap();
     };
     let damaged: Change = |path| {
-        let files = fs::read_dir(path.join("migrate")).unwrap().map(|entry| entry.unwrap().path());
+        let files = fs::read_dir(path.join("cleavedb-migration"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         let manifest =
             files.into_iter().find(|it| it.extension().is_some_and(|it| it == "manifest"));
         fs::write(manifest.unwrap(), "x").unwrap();
@@ -294,7 +298,7 @@ fn a_call_that_was_stopped_is_gone_on_with_unless_something_has_changed() {
         let is_late = of_any(&path).contains_key("late").unwrap();
         let report = Db::migrate(&path, to()).unwrap();
         assert_eq!((report.found, report.found + report.copied), (found, 100 + u64::from(is_late)));
-        assert!(!path.join("migrate").exists());
+        assert!(!path.join("cleavedb-migration").exists());
         let db = of_any(&path);
         assert_eq!(
             (db.options().preset, db.range(..).count() as u64),
@@ -328,13 +332,13 @@ fn a_copy_that_differs_does_not_take_the_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         stopped(&path, Options::preset(Preset::Lsm));
-        change(&Db::builder(path.join("migrate")).open().unwrap()).unwrap();
+        change(&Db::builder(path.join("cleavedb-migration")).open().unwrap()).unwrap();
         let differs = Db::migrate(&path, Options::preset(Preset::Lsm));
         refused(differs, ErrorKind::Corruption, "differs");
         let db = Db::builder(&path).open().unwrap();
         assert_eq!((db.options().preset, db.range(..).count()), (Some(Preset::WiscKey), 100));
         db.close().unwrap();
-        fs::remove_dir_all(path.join("migrate")).unwrap();
+        fs::remove_dir_all(path.join("cleavedb-migration")).unwrap();
         assert_eq!(Db::migrate(&path, Options::preset(Preset::Lsm)).unwrap().copied, 100);
     }
 }
@@ -344,7 +348,7 @@ fn a_copy_that_is_left_goes_with_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     stopped(&path, Options::preset(Preset::Lsm));
-    assert!(path.join("migrate").join("current").exists());
+    assert!(path.join("cleavedb-migration").join("current").exists());
     assert_eq!(Db::destroy(&path).unwrap().foreign, [] as [&Path; 0]);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
 }
@@ -355,7 +359,7 @@ fn a_copy_that_is_not_wanted_goes_with_a_migration_to_what_there_is() {
     let path = dir.path().join("db");
     stopped(&path, Options::preset(Preset::Lsm));
     assert_eq!(Db::migrate(&path, Options::preset(Preset::WiscKey)).unwrap().copied, 0);
-    assert!(!path.join("migrate").exists());
+    assert!(!path.join("cleavedb-migration").exists());
     assert_eq!(Db::builder(&path).open().unwrap().range(..).count(), 100);
 }
 
@@ -382,13 +386,13 @@ fn a_copy_that_has_taken_the_place_goes_with_the_next_open() {
     let path = dir.path().join("db");
     stopped(&path, Options::preset(Preset::Lsm));
     let copy = |_: &Path, create| -> io::Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Lasting(Disk::open(path.join("migrate"), create)?)))
+        Ok(Arc::new(Lasting(Disk::open(path.join("cleavedb-migration"), create)?)))
     };
     let (own, options) = (Disk::open(&path, false).unwrap(), Options::preset(Preset::Lsm));
     let late = Db::migrate_beside(Arc::new(own), copy, options, &Progress::default());
     refused(late, ErrorKind::Io, "remove");
-    assert!(path.join("migrate").exists());
+    assert!(path.join("cleavedb-migration").exists());
     let db = Db::open(&path, Options::preset(Preset::Lsm)).unwrap();
     assert_eq!(db.range(..).count(), 100);
-    assert!(!path.join("migrate").exists());
+    assert!(!path.join("cleavedb-migration").exists());
 }

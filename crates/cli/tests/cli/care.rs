@@ -30,14 +30,14 @@ fn stats_explain_themselves() {
     let text = home.run(&["stats"]).text();
     assert!(text.lines().count() <= 14 && text.contains(" live, "), "{text}");
     let text = home.run(&["stats", "--all"]).text();
-    let decided = "so level 0 may have 64.0 MiB and level 1 256 MiB; a MemTable covers at most";
+    let decided = "so level 0 may have 64.0 MiB and level 1 64.0 MiB; a MemTable covers at most";
     let others = ["preset cleave", "level", "tables", ".grp", "live", "dead", "space", "write"];
     for needed in others.into_iter().chain(["read", decided, "writers are not slowed"]) {
         assert!(text.contains(needed), "{needed} is not in:\n{text}");
     }
     let stats = home.run(&["stats", "--json"]).json().remove(0);
     assert_eq!(stats["preset"], json!("cleave"));
-    assert_eq!(stats["decided"]["level1_bytes"], json!(256 << 20));
+    assert_eq!(stats["decided"]["level1_bytes"], json!(64 << 20));
     assert_eq!(stats["decided"]["writers_bytes_per_second"], json!(null));
     assert!(number(&stats["space"], "live_bytes") > 200.0 * 2000.0);
     assert!(number(&stats["space"], "space_amplification") >= 1.0);

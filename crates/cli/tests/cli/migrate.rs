@@ -46,7 +46,7 @@ fn a_database_gets_another_preset() {
     assert!(told.contains(r#""from":"cleave","to":"ktstore","copied":0"#), "{told}");
     let told = home.run(&["--preset", "lsm", "migrate", "--json"]).text();
     assert!(told.contains(r#""from":"ktstore","to":"lsm","copied":8001"#), "{told}");
-    assert!(!home.path("cleave.db").join("migrate").exists());
+    assert!(!home.path("cleave.db").join("cleavedb-migration").exists());
     home.run(&["check"]).ok();
     assert!(listed(&home) == before, "the content has changed");
     let disks = ["--place", "levels=fast"];
@@ -68,7 +68,7 @@ fn a_migration_that_is_killed_or_stopped_is_gone_on_with() {
         let signal = ["KILL", "INT"][seed as usize / 2 % 2];
         let migrate = ["--preset", to, "migrate", "--with", "memtable_bytes=256KiB", "--json"];
         // How long it takes differs from one machine to the next: the copy has begun.
-        let copy = home.path("cleave.db").join("migrate");
+        let copy = home.path("cleave.db").join("cleavedb-migration");
         let tables = || {
             let names = fs::read_dir(&copy).into_iter().flatten().flatten();
             names.filter(|it| it.path().extension().is_some_and(|it| it == "tbl")).count()

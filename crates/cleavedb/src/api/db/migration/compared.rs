@@ -76,7 +76,7 @@ fn is_same(mut one: ValueReader, mut other: ValueReader) -> Result<bool> {
 fn differs(what: &str, key: &[u8]) -> Error {
     let what = format!(
         "{what} of the copy differs from that of the database, which stays as it was; remove the \
-         subdirectory `migrate`, and migrate again"
+         subdirectory `cleavedb-migration`, and migrate again"
     );
     Error::corruption(what).with("key", key.escape_ascii())
 }

@@ -51,11 +51,12 @@ impl Db {
     /// layout, of `options`, as a new one with these would be. It must not be open.
     ///
     /// Where both keep values in the same way, as `KtStore` and `Cleave` do, only the name of the
-    /// preset changes. Otherwise all is copied to a database in the subdirectory `migrate`, read
-    /// again, compared, and exchanged in one step: after an error, a crash or a loss of power the
-    /// directory holds either the old database or the new one, whole. The next call goes on with
-    /// what was copied, unless anything was written since. A migration to the preset that the
-    /// database has removes a copy that is not wanted any more; so does [`Db::destroy`].
+    /// preset changes. Otherwise all is copied to a database in the subdirectory
+    /// `cleavedb-migration`, read again, compared, and exchanged in one step: after an error, a
+    /// crash or a loss of power the directory holds either the old database or the new one, whole.
+    /// The next call goes on with what was copied, unless anything was written since. A migration
+    /// to the preset that the database has removes a copy that is not wanted any more; so does
+    /// [`Db::destroy`].
     ///
     /// *What goes over*: keys and values, also in files of their own, when they expire, operands
     /// that cannot be applied, keyspaces with their options, a stored space limit, threshold and
@@ -112,9 +113,9 @@ impl Db {
         migrated.map_err(|e| e.with("path", path.display()))
     }
 
-    /// As [`Db::migrate_with`], in `storage`; `open` opens the subdirectory `migrate`, or a volume
-    /// by its absolute path, and creates a missing one if the second argument is true. For tests
-    /// and tools that bring their own storage.
+    /// As [`Db::migrate_with`], in `storage`; `open` opens the subdirectory, or a volume by its
+    /// absolute path, and creates a missing one if the second argument is true. For tests and tools
+    /// that bring their own storage.
     #[doc(hidden)]
     pub fn migrate_beside(
         storage: Arc<dyn Storage>,
@@ -174,14 +175,16 @@ impl Migration<'_> {
             return match open(&place, false) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(report),
                 copy => {
-                    let copy = copy.map_err(|e| Error::io("open the directory `migrate`", e))?;
+                    let copy =
+                        copy.map_err(|e| Error::io("open the directory `cleavedb-migration`", e))?;
                     migration::remove(&*self.own, &*copy).map(|()| report)
                 }
             };
         }
         check_one_directory(source.engine().storage.volumes().next().is_none())?;
         let copy = open(&place, true);
-        let copy = copy.map_err(|e| Error::io("make the directory `migrate`", e).with_remedy())?;
+        let copy = copy
+            .map_err(|e| Error::io("make the directory `cleavedb-migration`", e).with_remedy())?;
         self.check_room(&source, &*copy)?;
         let new = open_copy(&source, &copy, &target)?;
         let copied = copy_missing(&source, &new, self.progress, &mut report)

@@ -20,16 +20,21 @@ const LEVEL1_TABLES: u64 = 8;
 /// Divisor of an index for levels 0 and 1.
 const PART: u64 = 8;
 
+/// Least part of its usual size that level 0 has, as a divisor: writers are stopped at four times
+/// its size, which a level 0 that was larger before the index shrank should not exceed.
+const LEAST: u64 = 4;
+
 /// Sizes of level 0 and of level 1, in bytes, of an index with these contents, where tables end at
 /// `table_bytes`: 64 and 256 MiB for pointers, 512 MiB each for values, in proportion between, but
-/// at most an eighth of the index, and at least 64 MiB.
+/// at most an eighth of the index; level 0 at least a quarter of that, and 64 MiB.
 pub fn level_bytes_for(contents: Contents, table_bytes: u64) -> (u64, u64) {
-    let least = table_bytes.saturating_mul(TABLES.0);
-    let within = |bytes: u64| bytes.min(contents.bytes / PART).max(least);
     let beyond = contents.entry_bytes.unwrap_or_default().clamp(POINTER, VALUE) - POINTER;
     let more = table_bytes.saturating_mul((TABLES.1 - TABLES.0) * beyond) / (VALUE - POINTER);
-    let level0 = within(least.saturating_add(more));
-    (level0, level0.max(within(table_bytes.saturating_mul(LEVEL1_TABLES))))
+    let least = table_bytes.saturating_mul(TABLES.0);
+    let usual = least.saturating_add(more);
+    let part = contents.bytes / PART;
+    let level0 = usual.min(part).max(usual / LEAST).max(least);
+    (level0, level0.max(part.min(table_bytes.saturating_mul(LEVEL1_TABLES))))
 }
 
 #[cfg(test)]
@@ -55,8 +60,9 @@ mod tests {
     #[test]
     fn upper_levels_are_a_part_of_a_small_index() {
         let values = |mib: u64| sizes(Some(280), mib << 20);
-        assert_eq!((values(0), values(400)), ((64, 64), (64, 64)));
-        assert_eq!((values(1024), values(4096)), ((128, 128), (512, 512)));
+        assert_eq!((values(0), values(1024)), ((128, 128), (128, 128)));
+        assert_eq!((values(2048), values(4096)), ((256, 256), (512, 512)));
+        assert_eq!((sizes(None, 0), sizes(Some(80), 0)), ((64, 64), (72, 72)));
         assert_eq!((sizes(Some(40), 1 << 30), sizes(Some(40), 4 << 30)), ((64, 128), (64, 256)));
     }
 }

@@ -26,7 +26,7 @@ const LEAST: u64 = 4;
 
 /// Sizes of level 0 and of level 1, in bytes, of an index with these contents, where tables end at
 /// `table_bytes`: 64 and 256 MiB for pointers, 512 MiB each for values, in proportion between, but
-/// at most an eighth of the index; level 0 at least a quarter of that, and 64 MiB.
+/// at most an eighth of the index; level 0 at least 64 MiB, and a quarter of its usual size.
 pub fn level_bytes_for(contents: Contents, table_bytes: u64) -> (u64, u64) {
     let beyond = contents.entry_bytes.unwrap_or_default().clamp(POINTER, VALUE) - POINTER;
     let more = table_bytes.saturating_mul((TABLES.1 - TABLES.0) * beyond) / (VALUE - POINTER);

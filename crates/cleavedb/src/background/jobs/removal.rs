@@ -12,7 +12,7 @@ use crate::engine::value_files;
 /// (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
 
-/// Divisor of a store for the same: dead files take a small part of its space.
+/// Divisor of a store for the bytes above which removal no longer pauses, if these are fewer.
 const DEAD_PART: u64 = 16;
 
 /// Bytes of ranges to punch above which nothing is collected before they are punched: what one

@@ -132,11 +132,29 @@ pub fn lines(series: &[Series], axes: &Axes<'_>) -> String {
     drawing(HEIGHT, |root| draw_lines(root, series, axes))
 }
 
-/// A drawing of bars that stands by itself, without the style sheet of a page.
+/// Drawings of lines, one below the other.
+pub fn stacked(svgs: &[String]) -> String {
+    let height = HEIGHT * svgs.len() as u32;
+    let mut all = format!(
+        r#"<svg width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">"#
+    );
+    for (at, svg) in (0..).zip(svgs) {
+        all += &svg.replacen("<svg ", &format!(r#"<svg y="{}" "#, at * HEIGHT), 1);
+    }
+    all + "</svg>\n"
+}
+
+/// A drawing of one engine that stands by itself, without the style sheet of a page.
 pub fn alone(svg: &str) -> String {
     const PAPER: &str = r##"><rect width="100%" height="100%" fill="#FFFFFF"/>"##;
-    let coloured = svg.replace("#010000", "#2F6FB0").replace("#030000", "#888888");
-    coloured.replacen('>', PAPER, 1)
+    const COLOURS: [(&str, &str); 4] = [
+        ("#010000", "#2F6FB0"),
+        ("#030000", "#888888"),
+        ("#040000", "#AAAAAA"),
+        ("#050000", "#C0504D"),
+    ];
+    let coloured = |svg: String, (from, to)| svg.replace(from, to);
+    COLOURS.into_iter().fold(svg.to_owned(), coloured).replacen('>', PAPER, 1)
 }
 
 /// The sign of an engine in a legend.

@@ -81,7 +81,7 @@ impl<'e> Search<'e> {
         self.engine.check_open()?;
         let handle = self.state.segments.extent(extent.place)?.clone();
         let mut found = false;
-        ExtentReader::new(handle).scan(|record, pointer| {
+        ExtentReader::new(handle, 1).scan(|record, pointer| {
             found = found || self.is_dead(record, pointer)?;
             Ok(())
         })?;

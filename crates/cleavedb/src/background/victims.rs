@@ -171,7 +171,8 @@ impl<'e> Choice<'e> {
             let policy = options.tuning.groups.experiments().victim;
             policy.choose(candidates, space.counters.collections.get(), room)
         } else {
-            sizing.outgrown(&segments, groups, &sound).into_iter().filter(fits).collect()
+            let sizes = options.tuning.groups.sizes();
+            sizing.outgrown(sizes, groups, &sound).into_iter().filter(fits).collect()
         };
         // Below a space limit only space is a reason to collect.
         if !chosen.is_empty() || space.limit.is_some() {

@@ -12,7 +12,7 @@ pub(crate) const LEN_MAX: u64 = 64 << 30;
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupOptions {
     /// Bytes of values that the groups are made for; more data makes more groups. Default: 8 GiB,
-    /// at most 128 groups: fewer if the first flush is small.
+    /// 128 groups by hash, and 64 by ranges: fewer if the first flush is small.
     pub capacity_bytes: u64,
     /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
     pub main_segment_bytes: u64,

@@ -116,8 +116,8 @@ impl<'w, 'a> Collector<'w, 'a> {
         extents: &[Arc<ExtentHandle>],
         others: &[Arc<ExtentHandle>],
     ) -> Result<()> {
-        let all = extents.iter().chain(others).cloned();
-        let boxed = |handle| Box::new(ExtentReader::new(handle)) as Box<dyn Source>;
+        let (all, count) = (extents.iter().chain(others).cloned(), extents.len() + others.len());
+        let boxed = |handle| Box::new(ExtentReader::new(handle, count)) as Box<dyn Source>;
         let mut sources: Vec<_> = all.map(boxed).collect();
         sources.sort_unstable_by_key(|source| source.place());
         let mut found = self.scan(&mut sources)?;

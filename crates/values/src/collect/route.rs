@@ -61,11 +61,13 @@ impl<'a> GroupContext<'a> {
     /// Bounds at which the group is divided; none, unless its survivors are larger than a group may
     /// be. If the group is not split after all, the extents of the parts serve the whole group.
     pub(super) fn bounds(self, survivors: &[Routed<'_, '_>]) -> Vec<Vec<u8>> {
-        if survivors.iter().map(Routed::len).sum::<u64>() <= self.sizes.group_bytes {
+        let sizing = self.table.partition().sizing();
+        let length = sizing.length(self.sizes, self.table);
+        if survivors.iter().map(Routed::len).sum::<u64>() <= length {
             return Vec::new();
         }
         let records = Slice::new(survivors, |it| (it.record.key(), it.len()));
-        self.table.partition().sizing().split(self.sizes, self.table, self.group, &records)
+        sizing.split(self.sizes, self.table, self.group, &records)
     }
 
     /// The part of the group that a record belongs to, counted from 0.

@@ -17,21 +17,30 @@ use super::extent::Location;
 use super::handle::ExtentHandle;
 use super::key_block;
 
-/// Bytes that are read at once; a collection holds one piece for each extent of its victim.
+/// Bytes that a scan reads at once.
 const PIECE: u64 = 256 << 10;
+
+/// Bytes of survivors that are read at once: a collection holds one piece for each extent of its
+/// victim, of these bytes together, and none is shorter than the least one.
+const PIECES: u64 = 8 << 20;
+const PIECE_MIN: u64 = 16 << 10;
 
 /// Reads records of one extent.
 pub struct ExtentReader {
     handle: Arc<ExtentHandle>,
+    /// Bytes of survivors that are read at once.
+    piece_bytes: u64,
     piece: Vec<u8>,
     /// Offset of the piece in the file.
     at: u64,
 }
 
 impl ExtentReader {
-    /// A reader of the records of `handle`'s extent.
-    pub fn new(handle: Arc<ExtentHandle>) -> Self {
-        Self { at: handle.place().offset, handle, piece: Vec::new() }
+    /// A reader of the records of `handle`'s extent, which is one of `extents` that are read
+    /// together.
+    pub fn new(handle: Arc<ExtentHandle>, extents: usize) -> Self {
+        let piece_bytes = (PIECES / extents.max(1) as u64).clamp(PIECE_MIN, PIECE);
+        Self { at: handle.place().offset, handle, piece_bytes, piece: Vec::new() }
     }
 
     /// The beginning of the extent.
@@ -100,7 +109,8 @@ impl ExtentReader {
 
     /// The record of a survivor, verified.
     pub fn record(&mut self, survivor: ValuePointer) -> Result<Record<'_>> {
-        let piece = if self.has_key_block() { u64::from(survivor.len) } else { PIECE };
+        let whole = self.has_key_block();
+        let piece = if whole { u64::from(survivor.len) } else { self.piece_bytes };
         self.record_at(survivor.offset, piece)
     }
 

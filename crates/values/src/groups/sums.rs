@@ -8,12 +8,14 @@ use super::extent::Extent;
 /// Least bytes that are counted as reclaimable for a group tombstone.
 const STUB_MIN: u64 = 256;
 
-/// Sums over some extents; all but `tombstones` and `tags` are bytes. They wrap, since lengths come
+/// Sums over some extents; all but `records`, `stubs` and `tags` are bytes. They wrap, since lengths come
 /// from a file: a sum beyond 64 bits must not end the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The extents.
     pub len: u64,
+    /// Number of records.
+    pub records: u64,
     /// Records that index entries owned when the extents were published.
     pub separated: u64,
     /// Records that entries in tables own now.
@@ -36,6 +38,7 @@ impl Sums {
         let mean = extent.separated / values.max(1);
         Self {
             len: extent.len(),
+            records: extent.records,
             separated: extent.separated,
             live: extent.live,
             padding: extent.len().saturating_sub(extent.separated),
@@ -63,6 +66,7 @@ impl Sums {
     fn with(self, other: Self, change: fn(u64, u64) -> u64) -> Self {
         Self {
             len: change(self.len, other.len),
+            records: change(self.records, other.records),
             separated: change(self.separated, other.separated),
             live: change(self.live, other.live),
             padding: change(self.padding, other.padding),

@@ -27,7 +27,7 @@ const PART_BLOCKS: std::ops::RangeInclusive<u64> = 4..=16;
 pub struct GroupSizes {
     /// Length of a group at which it is divided.
     pub group_bytes: u64,
-    /// Bytes for which the first flush creates groups.
+    /// Bytes for which the first flush creates groups, if a partition has no bound for these.
     pub capacity: u64,
     /// Whether ranges of keys begin as one group, whatever the capacity.
     pub one_at_first: bool,
@@ -102,6 +102,11 @@ pub trait Sizing {
         false
     }
 
+    /// Length at which a group is divided, in bytes.
+    fn length(&self, sizes: GroupSizes, _table: &GroupTable) -> u64 {
+        sizes.group_bytes
+    }
+
     /// Bounds at which a collection divides `group`, whose survivors are longer than a group should
     /// be; none if it is not split.
     fn split(
@@ -134,7 +139,7 @@ pub trait Sizing {
     /// A group of `groups` to be split by a collection although the space goal is met.
     fn outgrown(
         &self,
-        _segments: &SegmentSizes,
+        _sizes: GroupSizes,
         _table: &GroupTable,
         _groups: &[GroupId],
     ) -> Option<GroupId> {
@@ -154,16 +159,12 @@ pub trait Sizing {
     }
 }
 
-/// A group of `groups` that grew to twice its limit since its last collection. A smaller one may be
-/// split without extra cost by the next collection for space.
-fn grown_twofold(
-    segments: &SegmentSizes,
-    table: &GroupTable,
-    groups: &[GroupId],
-) -> Option<GroupId> {
+/// A group of `groups` that grew to twice its `length` since its last collection. A smaller one may
+/// be split without extra cost by the next collection for space.
+fn grown_twofold(length: u64, table: &GroupTable, groups: &[GroupId]) -> Option<GroupId> {
     let grew = |group: &GroupId| {
         let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
-        flushed && group_bytes(table, *group) > 2 * segments.main
+        flushed && group_bytes(table, *group) > 2 * length
     };
     groups.iter().copied().find(grew)
 }

@@ -1,5 +1,9 @@
 //! Groups by range of keys (KT-Store, sections 3.2 and 3.3), each of the length of a group.
 //!
+//! A flush writes an extent to each of them, so their number says how long extents are: of short
+//! ones a collection reads many, and punches many holes. With more data groups first become longer,
+//! and then more (`docs/decisions/0072-groups-become-longer.md`).
+//!
 //! Ranges cannot be known before there are keys. A range without records is divided by the keys of
 //! the flush that first writes to it, which moves nothing. So is the part of a range beyond its
 //! records, where the range would grow too long: ascending keys, such as times and counters, get a
@@ -15,8 +19,17 @@ use cleavedb_base::planted::{Bug, planted};
 use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::cut::{cut, separator};
 use crate::groups::table::GroupTable;
-use crate::groups::victim::{SegmentSizes, group_bytes};
+use crate::groups::victim::group_bytes;
 use crate::partition::GroupId;
+
+/// Number of groups with which a store begins, and that it has until they are this many times as
+/// long as at first.
+const GROUPS: u64 = 64;
+const LONGER_MAX: u64 = 8;
+
+/// Least mean length of a record, in bytes, for each time that groups become as long as at first: a
+/// collection has the keys of a whole group in memory.
+const RECORD: u64 = 128;
 
 /// Divisor of the group length: neighbours are merged if they are at most as long together, far
 /// from the length at which they would be split again.
@@ -25,6 +38,13 @@ const MERGE_PART: u64 = 4;
 pub(super) struct ByRange;
 
 impl Sizing for ByRange {
+    fn length(&self, sizes: GroupSizes, table: &GroupTable) -> u64 {
+        let (least, sums) = (sizes.group_bytes, table.sums());
+        let mean = sums.len / sums.records.max(1);
+        let longer = (mean / RECORD).clamp(1, LONGER_MAX);
+        (sums.len / GROUPS).clamp(least, least.saturating_mul(longer))
+    }
+
     fn begun_by_flush(
         &self,
         sizes: GroupSizes,
@@ -36,6 +56,7 @@ impl Sizing for ByRange {
             return Vec::new();
         }
         let first = table.extents().next().is_none();
+        let length = self.length(sizes, table);
         let mut bounds = Vec::new();
         for (id, group) in table.groups() {
             // A binary search, not a scan of all records: a store that deletes old keys has many
@@ -44,17 +65,17 @@ impl Sizing for ByRange {
             let end = table.end_of(id).map_or(records.count(), before);
             let within = before(&group.bound)..end;
             if group.extents.is_empty() || planted(Bug::DividedWithRecords) {
-                let expected = if first { sizes.capacity } else { 0 };
-                bounds.extend(parts(sizes, expected, records, within));
+                let count = if first { begun(sizes) } else { 1 };
+                bounds.extend(parts(sizes, length, count, records, within));
             } else if let Some(last) = table.last_of(id)
-                && group_bytes(table, id) + bytes(records, within.clone()) > sizes.group_bytes
+                && group_bytes(table, id) + bytes(records, within.clone()) > length
             {
                 let beyond = first_at(records, within.clone(), |key| *key <= *last)..within.end;
                 // Of random keys, few are beyond.
                 let least = sizes.part_min().max(bytes(records, within) / 2);
                 if bytes(records, beyond.clone()) >= least {
                     bounds.push(separator(&last, records.key(beyond.start)).to_vec());
-                    bounds.extend(parts(sizes, 0, records, beyond));
+                    bounds.extend(parts(sizes, length, 1, records, beyond));
                 }
             }
         }
@@ -65,12 +86,12 @@ impl Sizing for ByRange {
     fn split(
         &self,
         sizes: GroupSizes,
-        _table: &GroupTable,
+        table: &GroupTable,
         _group: GroupId,
         survivors: &dyn Records,
     ) -> Vec<Vec<u8>> {
         let all = 0..survivors.count();
-        let count = bytes(survivors, all.clone()).div_ceil(sizes.group_bytes);
+        let count = bytes(survivors, all.clone()).div_ceil(self.length(sizes, table));
         cut(all.map(|at| (survivors.key(at), survivors.bytes(at))), count)
     }
 
@@ -85,23 +106,23 @@ impl Sizing for ByRange {
         table: &GroupTable,
         group: GroupId,
     ) -> Option<[GroupId; 2]> {
-        if table.groups().count() as u64 <= sizes.wanted() {
+        if table.groups().count() as u64 <= begun(sizes) {
             return None;
         }
         let pairs = table.groups().zip(table.groups().skip(1)).map(|((a, _), (b, _))| [a, b]);
         let bytes =
             |pair: &[GroupId; 2]| -> u64 { pair.iter().map(|id| group_bytes(table, *id)).sum() };
         let smallest = pairs.filter(|pair| pair.contains(&group)).min_by_key(bytes)?;
-        (bytes(&smallest) <= sizes.group_bytes / MERGE_PART).then_some(smallest)
+        (bytes(&smallest) <= self.length(sizes, table) / MERGE_PART).then_some(smallest)
     }
 
     fn outgrown(
         &self,
-        segments: &SegmentSizes,
+        sizes: GroupSizes,
         table: &GroupTable,
         groups: &[GroupId],
     ) -> Option<GroupId> {
-        grown_twofold(segments, table, groups)
+        grown_twofold(self.length(sizes, table), table, groups)
     }
 }
 
@@ -123,16 +144,21 @@ fn bytes(records: &dyn Records, within: Range<usize>) -> u64 {
     within.map(|at| records.bytes(at)).sum()
 }
 
-/// The bounds of groups for the records, as many as `expected` bytes require.
+/// Number of groups with which a store begins.
+fn begun(sizes: GroupSizes) -> u64 {
+    sizes.wanted().min(GROUPS)
+}
+
+/// The bounds of groups of a `length` for the records, `count` of them if these are not too few.
 fn parts(
     sizes: GroupSizes,
-    expected: u64,
+    length: u64,
+    count: u64,
     records: &dyn Records,
     within: Range<usize>,
 ) -> Vec<Vec<u8>> {
     let bytes = bytes(records, within.clone());
-    let parts = expected.max(bytes).div_ceil(sizes.group_bytes.max(1));
-    let parts = parts.min(bytes / sizes.part_min());
+    let parts = bytes.div_ceil(length.max(1)).max(count).min(bytes / sizes.part_min());
     cut(within.map(|at| (records.key(at), records.bytes(at))), parts)
 }
 
@@ -185,6 +211,42 @@ mod tests {
             Extent { last: Arc::default(), place: Location { offset: 8192, ..place }, ..sample() };
         table.apply(&GroupEdit::Add(unknown)).unwrap();
         assert!(bounds(sizes, &table, &ascending).is_empty());
+    }
+
+    #[test]
+    fn groups_become_longer_before_there_are_more_of_them() {
+        let mut table = table(Partition::Range);
+        assert_eq!(ByRange.length(SIZES, &table), 4000, "of an empty store");
+        let extent = |bytes: u64, records: u64| Extent {
+            group: GroupId(1),
+            place: Location { file: FileNumber(9), offset: 0 },
+            records,
+            records_len: bytes,
+            ..sample()
+        };
+        for (bytes, records, length) in [
+            (64 * 4000, 100, 4000),
+            (64 * 12_000, 300, 12_000),
+            (64 * 100_000, 2_500, 32_000),
+            // Keys of short records take as much memory as those of long ones.
+            (64 * 12_000, 6_000, 4000),
+            (64 * 12_000, 3_000, 8000),
+        ] {
+            table.apply(&GroupEdit::Add(extent(bytes, records))).unwrap();
+            let got = ByRange.length(SIZES, &table);
+            assert!(got.abs_diff(length) <= 64, "{got} of {bytes} in {records} records");
+            let gone = Location { file: FileNumber(9), offset: 0 };
+            table.apply(&GroupEdit::Remove(gone)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_begins_with_few_groups_whatever_its_capacity() {
+        let sizes = GroupSizes { group_bytes: 1 << 20, capacity: 1 << 40, one_at_first: false };
+        let keys: Vec<_> = (0..4000_u32).map(u32::to_be_bytes).collect();
+        let records = super::super::Slice::new(&keys, |key: &[u8; 4]| (&key[..], 1 << 10));
+        let begun = ByRange.begun_by_flush(sizes, &table(Partition::Range), &records).len() + 1;
+        assert_eq!(begun as u64, GROUPS);
     }
 
     #[test]

@@ -50,7 +50,7 @@ const SWEEP_PART: u64 = 20;
 const MOVE_EVERY: f64 = 120.0;
 /// How long no client writes at the end.
 const REST: Duration = Duration::from_secs(60);
-/// What space may be at every moment: this share of the live bytes, and so much more.
+/// What space may be at every moment: this share of the live bytes, and these beside it.
 const SPACE_SHARE: f64 = 1.3;
 const SPACE_FLOOR: f64 = 256.0 * MIB;
 
@@ -440,7 +440,7 @@ fn main() -> Result<()> {
         (0..CLIENTS).map(|number| Client::new(&shared, number, args.records)).collect();
     together(&shared, &mut clients, Client::load, || ())?;
     println!(
-        " minute      op/s   p50,us  p99.9,ms   max,ms      live     space  share of.bound  resident"
+        " minute      op/s   p50,us  p99.9,ms   max,ms  live,MiB     space  share  bound  resident"
     );
     let begin = Instant::now();
     let minutes = |count: f64| Duration::from_secs_f64(count * 60.0);

@@ -135,9 +135,8 @@ pub fn lines(series: &[Series], axes: &Axes<'_>) -> String {
 /// Drawings of lines, one below the other.
 pub fn stacked(svgs: &[String]) -> String {
     let height = HEIGHT * svgs.len() as u32;
-    let mut all = format!(
-        r#"<svg width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">"#
-    );
+    let size = format!(r#"width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}""#);
+    let mut all = format!(r#"<svg {size} xmlns="http://www.w3.org/2000/svg">"#);
     for (at, svg) in (0..).zip(svgs) {
         all += &svg.replacen("<svg ", &format!(r#"<svg y="{}" "#, at * HEIGHT), 1);
     }

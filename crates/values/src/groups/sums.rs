@@ -8,8 +8,8 @@ use super::extent::Extent;
 /// Least bytes that are counted as reclaimable for a group tombstone.
 const STUB_MIN: u64 = 256;
 
-/// Sums over some extents; all but `records`, `stubs` and `tags` are bytes. They wrap, since lengths come
-/// from a file: a sum beyond 64 bits must not end the process.
+/// Sums over some extents; all but `records`, `stubs` and `tags` are bytes. They wrap, since
+/// lengths come from a file: a sum beyond 64 bits must not end the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The extents.

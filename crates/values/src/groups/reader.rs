@@ -20,8 +20,8 @@ use super::key_block;
 /// Bytes that a scan reads at once.
 const PIECE: u64 = 256 << 10;
 
-/// Bytes of survivors that are read at once: a collection holds one piece for each extent of its
-/// victim, of these bytes together, and none is shorter than the least one.
+/// A collection holds a piece of each extent of its victim while it copies survivors: the bytes of
+/// all pieces together, and the least of one.
 const PIECES: u64 = 8 << 20;
 const PIECE_MIN: u64 = 16 << 10;
 

@@ -25,9 +25,9 @@ const PART_BLOCKS: std::ops::RangeInclusive<u64> = 4..=16;
 /// Sizes that groups should have, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSizes {
-    /// Length of a group at which it is divided.
+    /// Length at which a group is divided, at least: see [`Sizing::length`].
     pub group_bytes: u64,
-    /// Bytes for which the first flush creates groups, if a partition has no bound for these.
+    /// Bytes for which the first flush creates groups; groups by range have a bound of their own.
     pub capacity: u64,
     /// Whether ranges of keys begin as one group, whatever the capacity.
     pub one_at_first: bool,

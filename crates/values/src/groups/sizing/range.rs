@@ -22,14 +22,14 @@ use crate::groups::table::GroupTable;
 use crate::groups::victim::group_bytes;
 use crate::partition::GroupId;
 
-/// Number of groups with which a store begins, and that it has until they are this many times as
-/// long as at first.
+/// Number of groups with which a store begins. It grows only once these are as long as they may be.
 const GROUPS: u64 = 64;
-const LONGER_MAX: u64 = 8;
 
-/// Least mean length of a record, in bytes, for each time that groups become as long as at first: a
-/// collection has the keys of a whole group in memory.
-const RECORD: u64 = 128;
+/// How many times as long as at first groups may become; less where records are short, since a
+/// collection has the keys of a whole group in memory: once for each such part of a mean record, in
+/// bytes.
+const LONGER_MAX: u64 = 8;
+const RECORD_PART: u64 = 128;
 
 /// Divisor of the group length: neighbours are merged if they are at most as long together, far
 /// from the length at which they would be split again.
@@ -41,7 +41,7 @@ impl Sizing for ByRange {
     fn length(&self, sizes: GroupSizes, table: &GroupTable) -> u64 {
         let (least, sums) = (sizes.group_bytes, table.sums());
         let mean = sums.len / sums.records.max(1);
-        let longer = (mean / RECORD).clamp(1, LONGER_MAX);
+        let longer = (mean / RECORD_PART).clamp(1, LONGER_MAX);
         (sums.len / GROUPS).clamp(least, least.saturating_mul(longer))
     }
 

@@ -3,6 +3,8 @@
 mod evacuation;
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::Version;
@@ -19,6 +21,7 @@ use crate::control::events;
 use crate::control::failures::JobKind;
 use crate::engine::Engine;
 use crate::operations::commit::Append;
+use crate::settings::options::Background;
 use crate::store::state::MemSlot;
 
 /// How many times a flush that a caller waits for is tried on a full disk.
@@ -86,6 +89,12 @@ fn flush_upto(engine: &Engine, newest: &Arc<MemSlot>) -> Result<()> {
 /// The least piece of a compaction on a full disk may use one in this many parts of the room.
 const PARTS_MAX: u64 = 16;
 
+/// Rests of a compaction on a full disk that finds room for no piece, and the length of the first:
+/// a thread that has just ended a job, or looked for one, may hold the last version of the index
+/// that has a dead table.
+const RESTS: u32 = 5;
+const REST: Duration = Duration::from_millis(5);
+
 /// Merges everything into the deepest level that has data. Fails if a damaged table prevents that.
 pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
     scheduler::wait_idle(engine).or_else(ignore_no_space)?;
@@ -118,7 +127,7 @@ pub(crate) fn compact_in_pieces(
     wanted: &dyn Fn() -> bool,
     error: Error,
 ) -> Result<bool> {
-    let (mut compacted, mut part) = (Err(error), 1);
+    let (mut compacted, mut part, mut rests) = (Err(error), 1, 0);
     loop {
         if !wanted() {
             return Ok(true);
@@ -126,14 +135,19 @@ pub(crate) fn compact_in_pieces(
         let room = engine.space().room_on_disk() / part;
         match compact_piece(engine, part) {
             Ok(true) => {
-                (compacted, part) = (Ok(true), 1);
+                (compacted, part, rests) = (Ok(true), 1, 0);
                 removal::purge(engine);
             }
             // Jobs of other threads may make room.
             Ok(false)
                 if scheduler::waits_for_others(engine)
                     || engine.space().room_on_disk() / part > room => {}
-            Ok(false) if compacted.is_err() && !is_piece_due(engine) => return Ok(false),
+            Ok(false) if !is_piece_due(engine) => return Ok(compacted.is_ok()),
+            Ok(false) if rests < RESTS && engine.options.background != Background::Manual => {
+                rests += 1;
+                thread::sleep(REST * rests);
+                removal::purge(engine);
+            }
             Ok(false) => return compacted,
             // Jobs of other threads may take some of the room, so a smaller piece is tried.
             Err(e) if e.kind() == ErrorKind::NoSpace && part < PARTS_MAX => part *= 2,

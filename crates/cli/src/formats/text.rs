@@ -25,10 +25,8 @@ impl Text {
     }
 
     fn look_for_mark(&mut self) -> io::Result<()> {
-        let mut byte = [0];
         while !self.known {
-            let read = self.inner.read(&mut byte)?;
-            self.begin.extend(&byte[..read]);
+            let read = self.inner.by_ref().take(1).read_to_end(&mut self.begin)?;
             let is_mark = self.begin == MARK;
             if is_mark {
                 self.begin.clear();

@@ -129,6 +129,8 @@ impl Client {
             match self.socket.read(&mut piece) {
                 Ok(0) => return None,
                 Ok(len) => self.received.extend_from_slice(&piece[..len]),
+                // A process was stopped and goes on: a read with a time limit is not restarted.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
                 Err(error) => return Some(Value::Line(format!("no reply: {error}").into())),
             }

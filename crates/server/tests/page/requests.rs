@@ -1,6 +1,6 @@
 //! Drawn requests: of every path, cut, doubled, with other hosts, and with bodies that do not fit.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -160,6 +160,7 @@ impl Program {
         while !answers.windows(12).any(|bytes| bytes == b"event-stream") {
             match client.read(&mut piece) {
                 Ok(len @ 1..) => answers.extend(&piece[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => break,
             }
         }

@@ -10,9 +10,11 @@ use crate::running::Server;
 /// Sends a line, and reads a reply of one line.
 fn told(client: &mut TcpStream, line: &str) -> String {
     client.write_all(format!("{line}\r\n").as_bytes()).unwrap();
-    let (mut reply, mut byte) = (String::new(), [0]);
-    while !reply.ends_with("\r\n") && client.read(&mut byte).unwrap() > 0 {
-        reply.push(byte[0] as char);
+    let mut reply = String::new();
+    while Read::take(&mut *client, 1).read_to_string(&mut reply).unwrap() > 0 {
+        if reply.ends_with("\r\n") {
+            break;
+        }
     }
     reply
 }
